@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.config import positive
@@ -229,6 +230,7 @@ def run(parameters: DeckParameters, seed: int, quick: bool) -> LabOutcome:
     ]
     failed = [each.name for each in listings.LISTINGS if raised(each.corrected_run) is not None]
     x = torch.randn(2, parameters.tokens, listings.d_h, generator=generator)
+    rows = torch.randn(64, parameters.width, generator=generator, dtype=torch.float64) + 5
     torch_parity, own_parity = parity(x)
     shaped = listings.CorrectedTransformer()(x).shape
     unequal = raised(lambda: listings.CorrectedBlock()(torch.randn(parameters.tokens, listings.d_h + 1)))
@@ -236,6 +238,8 @@ def run(parameters: DeckParameters, seed: int, quick: bool) -> LabOutcome:
         equals("corrected listings that fail", len(failed), 0),
         at_most("corrected block = torch.nn.TransformerEncoderLayer, largest difference", torch_parity, 1e-5),
         at_most("corrected block = headway's block, largest difference", own_parity, 1e-5),
+        at_most("LayerNorm by hand = torch's without ε, largest difference",
+                float((normalise(rows) - F.layer_norm(rows, rows.shape[-1:], eps=0.0)).abs().max()), 1e-9),
         holds("shapes: T×d → T×d", shaped == x.shape),
         holds("shapes: d_x ≠ d_h is an error", isinstance(unequal, RuntimeError)),
         *(equals(f"erratum {each.error}: {each.number}", each.correct, each.expected, each.tolerance)

@@ -28,7 +28,7 @@ from headway.labs.frame import (
     within,
 )
 from headway.nn import Fraction, Learned, RawIndex, Saturating, Sine, SineCosine, Sinusoidal
-from headway.nn.positions import CausalInput, InputPositions
+from headway.nn.positions import CausalInput, InputPositions, SinusoidalTensor2Tensor
 from headway.plots import lab_figures as draw
 
 PLACES = 512  # that are told apart
@@ -45,6 +45,7 @@ DECK = {  # dimensions of cat opened its, d = 4, computed by hand
     "opened": (math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)),
     "its": (math.sin(2), math.cos(2), math.sin(0.02), math.cos(0.02)),
 }
+THIRDS = tuple(10000.0 ** (-i / 3) for i in range(4))  # frequencies of d = 8 in the code of tensor2tensor
 ROBOT, ROBOT_BASE = ("I", "am", "a", "robot"), 100.0  # the base of that figure's source
 SHORT, LONG = 5, 50  # lengths of two texts
 
@@ -112,6 +113,8 @@ def run(parameters: GalleryParameters, seed: int, quick: bool) -> LabOutcome:
     steps = flat["tanh(t/10)"].diff()
     small = codes(Sinusoidal(), 3, 4)
     by_hand = torch.tensor([*DECK.values()], dtype=torch.float64)
+    other = codes(SinusoidalTensor2Tensor(), 3, 8)[2]
+    other_by_hand = torch.tensor([math.sin(2 * w) for w in THIRDS] + [math.cos(2 * w) for w in THIRDS])
     robot = codes(Sinusoidal(base=ROBOT_BASE), len(ROBOT), 4)
     sinusoids = tables["sinusoids"]
     apart = (sinusoids[:1] - sinusoids).norm(dim=-1)  # by distance from place 0
@@ -140,6 +143,8 @@ def run(parameters: GalleryParameters, seed: int, quick: bool) -> LabOutcome:
                  closer, 1),
         at_most("cat opened its, d = 4, against sines and cosines by hand, largest difference",
                 float((small - by_hand).abs().max()), 1e-6),
+        at_most("another layout of that name (tensor2tensor), d = 8, place 2, by hand, largest difference",
+                float((other - other_by_hand).abs().max()), 1e-6),
         at_most("concatenating with tied weights = adding, largest difference", concat_and_add(embedding[:, :64], seed),
                 1e-4),
         equals("learned: longest text of a table of 50 places", longest_learned(50, 8), 50),
@@ -238,6 +243,12 @@ LAB = Lab(
                 wrong="pair / width",
                 fails="cat opened its",
                 hint="How fast does the second pair of d = 4 turn?",
+            ),
+            PlantedBug(
+                right="max(width // 2 - 1, 1)",
+                wrong="max(width // 2, 1)",
+                fails="another layout",
+                hint="There are two layouts of frequencies: what is the lowest one of each?",
             ),
             PlantedBug(
                 right="angles.sin(), angles.cos()",

@@ -13,5 +13,10 @@ BROKEN = (
         "codes", lambda kind, count, width: codes(Sinusoidal(), count, width), fails="tanh(t/10): step from place 30"
     ),
     Mutation("codes", lambda kind, count, width: codes(gallery.KINDS["sine"], count, width), fails="sinusoids: least"),
+    Mutation(
+        "codes",
+        lambda kind, count, width: codes(Sinusoidal() if isinstance(kind, Sinusoidal) else kind, count, width),
+        fails="another layout",
+    ),
     Mutation("longest_learned", lambda context, width: context + 3, fails="learned: longest"),
 )
