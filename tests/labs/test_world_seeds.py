@@ -44,7 +44,7 @@ def test_runs_of_several_seeds(tmp_path, capsys):
     assert {place.name for place in folder.glob("seed-*")} == {"seed-4", "seed-5"}
     weights = folder / "seed-4" / "checkpoints" / "step-00000003" / "model.safetensors"
     before = weights.stat().st_mtime_ns
-    assert main([*words, *SMALL.split()]) == 3  # what is trained is not trained again
+    assert main([*words, "--beside", "1", *SMALL.split()]) == 3  # what is trained is not trained again
     assert weights.stat().st_mtime_ns == before
     assert json.loads(capsys.readouterr().out)["tables"] == found["tables"]
 

@@ -44,10 +44,16 @@ def train_and_play(
     episodes: int,
     told: Callable[[int], None] = lambda steps: None,
 ) -> WorldComparison:
-    """Train every run that is not finished, `beside` at a time in a process each, and play; `told` gets all steps."""
-    if len(configs) == 1:
-        ((seed, config),) = configs.items()
-        return WorldComparison({seed: _one(config, place(folder, seed), episodes)})
+    """Train every run that is not finished, `beside` at a time in a process each, and play; `told` gets all steps.
+
+    One at a time needs no other process.
+    """
+    if len(configs) == 1 or beside == 1:
+        played = {}
+        for seed, config in configs.items():
+            played[seed] = _one(config, place(folder, seed), episodes)
+            told(sum(_steps(place(folder, each)) for each in configs))
+        return WorldComparison(played)
     threads = max((os.cpu_count() or 1) // beside, 1)
     with ProcessPoolExecutor(beside, mp_context=get_context("spawn")) as pool:
         running = {
