@@ -36,6 +36,9 @@ class WorldModel(Task):
     learner: Learner = ActorCritic()  # how the policy is learned from the model
     explore: float = 0.0  # share of actions at random when the policy collects
     length: int = 16  # steps of a training window
+    windows: Literal["drawn", "distinct"] = (
+        "drawn"  # of a training step of the model: some, at random; `distinct`: all, equal ones merged and weighted
+    )
     dreams: int = 512  # imagined rollouts in parallel
     horizon: int = 15  # steps of an imagined rollout
     context: int = 2  # real steps before a rollout, at most

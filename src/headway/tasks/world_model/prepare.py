@@ -26,13 +26,19 @@ def prepare(config: WorldModel, request: DataRequest) -> Prepared:
     if isinstance(observation, Codes) != bool(config.round.code):
         allowed = "from 1: pictures need a code" if isinstance(observation, Codes) else "0: there are no pictures"
         raise ConfigError(f"task.round.code={config.round.code}, allowed for {name}: {allowed}")
-    if isinstance(config.learner, ValueIteration) and not (isinstance(observation, Tokens) and observation.parts == 1):
+    symbols = isinstance(observation, Tokens) and observation.parts == 1
+    if isinstance(config.learner, ValueIteration) and not symbols:
         raise ConfigError(
             f"task.learner=value-iteration, allowed for {name}: actor-critic; its states are no one symbol"
         )
     if isinstance(config.learner, ValueIteration) and model.actor_reads != "observation":
         raise ConfigError(
             f"model.actor_reads={model.actor_reads}, allowed with task.learner=value-iteration: observation"
+        )
+    if config.windows == "distinct" and (not symbols or model.clock):
+        raise ConfigError(
+            f"task.windows=distinct, allowed for {name}: drawn; equal windows are those of one symbol a step, "
+            f"without a clock"
         )
     if config.final_policy == "tried" and (isinstance(observation, Codes) or model.actor_reads != "observation"):
         raise ConfigError(

@@ -31,6 +31,7 @@ from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.imagination import Start, acting, drawn, imagine
+from headway.tasks.world_model.merging import merged
 from headway.tasks.world_model.policy import exploring
 from headway.tasks.world_model.policy_learning import policy_learning
 from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
@@ -70,6 +71,7 @@ class WorldTraining:
         }  # fmt: skip
         self.order = Rounds(config.round, rows, self._total, seed)
         self.now: PhaseName = "world"
+        self.every_window: Batch | None = None  # of the training split, merged; made when a phase needs it
         self.learning = policy_learning(config)
         self.tried = TriedPolicy()
         self.rolls = True  # whether the step at hand begins rollouts
@@ -155,6 +157,7 @@ class WorldTraining:
 
     def _divide(self) -> None:
         """Every tenth episode of all that is there is held out."""
+        self.every_window = None
         train, val = split_episodes(concatenate(self.collected))
         self.splits = {
             "train": EpisodeSplit.of(train, self.config.length),
@@ -187,13 +190,18 @@ class WorldTraining:
             pictures = torch.from_numpy(self.splits["train"].episodes.observations[indices])
             return Batch((pictures,), torch.zeros(0), len(indices))
         if self.now == "world":
-            return self.windows("train", indices)
+            return self.windows("train", indices) if self.config.windows == "drawn" else self._every_window()
         count = self.learning.count(len(indices))
         if not self.rolls:
             return Batch((), torch.zeros(0), count)
         context = int(indices[0]) % (self.config.context + 1)
         start = self.starts("train", indices, context)
         return Batch((start.states, start.actions, start.ages), torch.zeros(0), count)
+
+    def _every_window(self) -> Batch:
+        if self.every_window is None:
+            self.every_window = merged(self.windows("train", np.arange(len(self.splits["train"].windows))))
+        return self.every_window
 
     def windows(self, split: str, indices: Indices) -> Batch:
         """Observations (B, T + 1, …), actions (B, T), ages (B, T), reward and end (B, T, 2), which count (B, T)."""
