@@ -18,8 +18,9 @@ SMALL = (
 
 
 def played(*scores: tuple[float, float]) -> WorldComparison:
+    gap = {"imagined_less_real": 0.1, "imagined_less_real_within": 0.2}
     return WorldComparison(
-        {seed: {"mean_return": ours, "model_free_return": theirs} for seed, (ours, theirs) in enumerate(scores)}
+        {seed: {"mean_return": ours, "model_free_return": theirs, **gap} for seed, (ours, theirs) in enumerate(scores)}
     )
 
 
@@ -32,6 +33,17 @@ def test_scores_over_seeds():
     assert values["lowest"] == 0
     assert values["interquartile_mean_low"] <= values["interquartile_mean"] <= values["interquartile_mean_high"]
     assert played((0.5, 0.5)).improvement.value == 0.5
+    assert (found.exact_improvement, values["imagined_within"]) == (None, 4)
+
+
+def test_expected_returns_have_no_chance_of_episodes_in_them():
+    gap = {"imagined_less_real": -0.3, "imagined_less_real_within": 0.2}
+    same = {"exact_return": 0.74, "model_free_exact_return": 0.74}
+    luck = {"mean_return": 0.741, "model_free_return": 0.736}  # of one policy in other episodes
+    found = WorldComparison({0: {**luck, **same, **gap}, 1: {**luck, **same, **gap}})
+    assert (found.improvement.value, found.exact_improvement.value) == (1.0, 0.5)
+    assert found.to_json()["exact_probability_of_improvement"] == 0.5
+    assert found.facts()["imagined within 95 % of real"] == "0 of 2 runs"
 
 
 def test_runs_of_several_seeds(tmp_path, capsys):

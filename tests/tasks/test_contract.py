@@ -99,7 +99,8 @@ KEYS: dict[str, tuple[str, ...]] = {
     "world": (
         "loss", "mean_return", "return_error", "episodes", "imagined_return", "environment_steps",
         "end_calibration_error", "reward_calibration_error", "table_distance", "table_pairs", *HORIZON,
-        "imagined_less_real", "imagined_less_real_within", "familiar_steps", "limited_by", "regret", "regret_of_time",
+        "imagined_less_real", "imagined_less_real_within", "imagined_data_error", "familiar_steps", "limited_by",
+        "regret", "regret_of_time",
         "regret_of_exploration", "regret_of_model", "regret_of_policy", "regret_in_model", "exact_return",
         "exact_optimum", "pairs", "pairs_visited", "fewest_visits",
     ),

@@ -22,6 +22,7 @@ from headway.tasks.world_model.learners import ValueIteration
 from headway.tasks.world_model.planning import (
     MarkovTable,
     counted_table,
+    data_error,
     learned_table,
     plan,
     regret,
@@ -35,7 +36,7 @@ from tests.worlds import LAKE, POLE, TASK, TRAIN, task, trainer
 
 CPU = torch.device("cpu")
 make = partial(Environment, "FrozenLake-v1", Plain())
-PLANNED = replace(TASK, learner=ValueIteration(), explore=0.5)
+PLANNED = replace(TASK, learner=ValueIteration(), explore=0.5, windows="distinct")
 
 
 def chain() -> MarkovTable:
@@ -89,6 +90,20 @@ def test_frequencies_come_near_the_true_table():
     assert not found.chances[~reached].any()  # an action never taken leads nowhere
     assert (found.ends[..., 15][found.chances[..., 15] > 0] == 1).all()
     assert (found.rewards[..., 15][found.chances[..., 15] > 0] == 1).all()
+
+
+def test_finite_data_leave_an_error_in_the_imagined_return():
+    """The bootstrap's standard error is that of tables learned from other episodes of the same number."""
+    best = true_table(make()).value_iteration(0.99).argmax(-1)
+
+    def collected(seed):
+        return play(make, lambda seen: best[seen[:, 0]], seeds_to_learn(seed), budget=1500)
+
+    every = [collected(seed) for seed in range(12)]
+    returns = [counted_table(each, 16, 4)[0].policy_return(best, 100) for each in every]
+    said = [data_error(each, best, 4, 100) for each in every[:4]]
+    assert 0.5 < np.std(returns, ddof=1) / np.mean(said) < 2
+    assert data_error(every[0], best, 4, 1) == 0  # the first step earns nothing in any of them
 
 
 def test_the_parts_of_a_regret_add_up():
@@ -170,7 +185,7 @@ def test_the_report_tells_what_limits_any_world(model, name, tmp_path):
     assert values["limited_by"] in ("exploration", "model", "policy")  # after 14 steps it cannot be good
     assert found.by_step[-1].real == pytest.approx(found.real.mean)
     assert found.by_step[-1].imagined == pytest.approx(found.imagined.mean, rel=1e-5)
-    assert ("regret" in values) == (name == "FrozenLake-v1")
+    assert ("regret" in values) == ("imagined_data_error" in values) == (name == "FrozenLake-v1")
 
 
 def test_what_was_collected_is_familiar(tmp_path):

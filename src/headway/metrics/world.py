@@ -62,9 +62,12 @@ class ReturnGap:
     within: float  # 1.96 standard errors of the difference of two independent means
 
     @classmethod
-    def of(cls, imagined: ReturnStatistics, real: ReturnStatistics) -> ReturnGap:
-        """Of two sets of episodes; NaN if one of them is a single episode."""
-        return cls(imagined.mean - real.mean, QUANTILE * math.hypot(imagined.error, real.error))
+    def of(cls, imagined: ReturnStatistics, real: ReturnStatistics, data_error: float = 0.0) -> ReturnGap:
+        """Of two sets of episodes; NaN if one of them is a single episode.
+
+        `data_error` is the standard error that the model has because it was learned from finite data, if it is known.
+        """
+        return cls(imagined.mean - real.mean, QUANTILE * math.hypot(imagined.error, real.error, data_error))
 
     @property
     def covers_zero(self) -> bool:
@@ -211,11 +214,12 @@ class WorldReport:
     familiar: float  # share of the policy's real steps whose state and action were among the collected ones
     regret: Regret | None  # where the true table is known
     optimum: float | None
+    data_error: float | None  # the standard error of the imagined return that finite data leave, with a known table
 
     @property
     def gap(self) -> ReturnGap:
         """Imagined against real return."""
-        return ReturnGap.of(self.imagined, self.real)
+        return ReturnGap.of(self.imagined, self.real, self.data_error or 0.0)
 
     @property
     def limited_by(self) -> str | None:
@@ -234,6 +238,7 @@ class WorldReport:
             "imagined_return": self.imagined.mean,
             "imagined_less_real": self.gap.difference,
             "imagined_less_real_within": self.gap.within,
+            **({} if self.data_error is None else {"imagined_data_error": self.data_error}),
             "familiar_steps": self.familiar,
             "limited_by": self.limited_by,
             "environment_steps": self.taken,

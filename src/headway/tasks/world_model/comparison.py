@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from headway.counts import counted
 from headway.errors import ConfigError
 from headway.metrics.run_aggregates import Estimate, bootstrap, interquartile_mean, probability_of_improvement
+from headway.metrics.world import ReturnGap
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.report import Figures, Section
 
@@ -20,9 +22,12 @@ from headway.tasks.report import Figures, Section
 class WorldComparison(PlayResult):
     """What `play` said of each run, by its seed or folder."""
 
-    header: ClassVar[tuple[str, ...]] = ("run", "return", "±", "imagined", "±", "Q-learning", "environment steps")
+    header: ClassVar[tuple[str, ...]] = (
+        "run", "return", "±", "imagined", "less real", "95 %", "Q-learning", "environment steps"
+    )  # fmt: skip
     columns: ClassVar[tuple[str, ...]] = (
-        "mean_return", "return_error", "imagined_return", "imagined_error", "model_free_return", "environment_steps"
+        "mean_return", "return_error", "imagined_return", "imagined_less_real", "imagined_less_real_within",
+        "model_free_return", "environment_steps",
     )  # fmt: skip
     played: Mapping[int | str, Mapping[str, Any]]
 
@@ -46,13 +51,29 @@ class WorldComparison(PlayResult):
         return bootstrap(probability_of_improvement, self.scores("mean_return"), self.scores("model_free_return"))
 
     @property
+    def exact_improvement(self) -> Estimate | None:
+        """The same by expected returns, which no chance of episodes is in; None where one is unknown."""
+        if any("exact_return" not in each for each in self.played.values()):
+            return None
+        ours, theirs = self.scores("exact_return"), self.scores("model_free_exact_return")
+        return bootstrap(probability_of_improvement, ours, theirs)
+
+    @property
     def estimates(self) -> dict[str, Estimate]:
         """The aggregates by what they are called."""
+        exact = self.exact_improvement
         return {
             "interquartile mean": self.mean,
             "the same of Q-learning": self.without_model,
             "probability of improvement over Q-learning": self.improvement,
+            **({} if exact is None else {"the same by the true table": exact}),
         }
+
+    @property
+    def imagined_within(self) -> int:
+        """Runs whose imagined return is within the 95 % interval of the real one; one of twenty is expected not to."""
+        gaps = zip(self.scores("imagined_less_real"), self.scores("imagined_less_real_within"), strict=True)
+        return sum(ReturnGap(*gap).covers_zero for gap in gaps)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """A row for each run, below `header`; figures to four digits."""
@@ -63,18 +84,28 @@ class WorldComparison(PlayResult):
 
     def to_json(self) -> dict[str, Any]:
         """Every run and the aggregates."""
-        keys = ("interquartile_mean", "model_free_interquartile_mean", "probability_of_improvement")
-        figures = dict(zip(keys, self.estimates.values(), strict=True))
+        keys = (
+            "interquartile_mean", "model_free_interquartile_mean", "probability_of_improvement",
+            "exact_probability_of_improvement",
+        )  # fmt: skip
+        figures = dict(zip(keys, self.estimates.values(), strict=False))  # the last one where it is known
         flat = {
             f"{name}{end}": value
             for name, found in figures.items()
             for end, value in (("", found.value), ("_low", found.low), ("_high", found.high))
         }
-        return {**flat, "lowest": min(self.scores("mean_return")), "runs": {str(k): v for k, v in self.played.items()}}
+        runs = {str(name): values for name, values in self.played.items()}
+        return {
+            **flat,
+            "lowest": min(self.scores("mean_return")),
+            "imagined_within": self.imagined_within,
+            "runs": runs,
+        }
 
     def facts(self) -> dict[str, str]:
         """The aggregates."""
-        return {name: str(each) for name, each in self.estimates.items()}
+        near = f"{self.imagined_within} of {counted(len(self.played), 'run')}"
+        return {**{name: str(each) for name, each in self.estimates.items()}, "imagined within 95 % of real": near}
 
     def tables(self) -> Sequence[Section]:
         """Every run."""

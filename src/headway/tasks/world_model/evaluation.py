@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from headway.data.environments import OPTIMUM
-from headway.data.episodes import Episodes, concatenate, fresh_seeds, play
+from headway.data.episodes import Episodes, HistoryPolicy, Policy, concatenate, fresh_seeds, play
 from headway.decoding.non_finite import expect_finite
 from headway.metrics.world import (
     CalibrationBin,
@@ -25,7 +27,9 @@ from headway.metrics.world import (
 from headway.models.world import World
 from headway.tasks.world_model.imagination import ImaginedRollout, Start, acting, greedy, imagine
 from headway.tasks.world_model.planning import (
+    MarkovTable,
     counted_table,
+    data_error,
     is_tabular,
     last_rows,
     learned_table,
@@ -51,6 +55,7 @@ def report(
     ends, rewards = calibrations(model, task, split, device)
     limit = task.make().limit
     rollout = imagined(model, real, device, limit)
+    tabular = TabularPolicies.of(model, task)
     return WorldReport(
         loss=task.validate(model, device),
         by_horizon=open_loop(model, task, split, device),
@@ -64,6 +69,7 @@ def report(
         familiar=familiar(model, task, real, device),
         regret=policy_regret(model, task, device),
         optimum=OPTIMUM.get(task.name),
+        data_error=None if tabular is None else tabular.data_error(learned(model, device)),
     )
 
 
@@ -101,16 +107,45 @@ def _keys(model: World, episodes: Episodes, device: torch.device) -> list[bytes]
 @torch.no_grad()
 def policy_regret(model: World, task: WorldTraining, device: torch.device) -> Regret | None:
     """What the greedy policy loses against the optimum, and in which part; None where the true table is unknown."""
-    environment = task.make()
-    true = true_table(environment)
-    environment.close()
-    if true is None or not is_tabular(model) or model.remembers:  # a policy with a memory is no table
+    tabular = TabularPolicies.of(model, task)
+    if tabular is None:
         return None
-    counts, visits = counted_table(concatenate(task.collected), *true.gains.shape)
-    states = torch.arange(len(true.starts), device=device).unsqueeze(-1)
-    policy = greedy(model.actor(model.reader.normal(states))).cpu().numpy()
-    table = learned_table(model, device, true.starts)
-    return regret(true, counts, visits, table, policy, discount=task.config.discount, limit=environment.limit)
+    true = tabular.true
+    counts, visits = counted_table(tabular.episodes, *true.gains.shape)
+    policy, table = tabular.actions(learned(model, device)), learned_table(model, device, true.starts)
+    return regret(true, counts, visits, table, policy, discount=task.config.discount, limit=tabular.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class TabularPolicies:
+    """Policies of one observation in a world whose true table is known, so that their returns can be computed."""
+
+    true: MarkovTable
+    episodes: Episodes  # that the model learned from
+    limit: int
+
+    @classmethod
+    def of(cls, model: World, task: WorldTraining) -> TabularPolicies | None:
+        """None where the table is unknown, or a policy also reads the past and is no table."""
+        environment = task.make()
+        true = true_table(environment)
+        environment.close()
+        if true is None or not is_tabular(model) or model.remembers:
+            return None
+        return cls(true, concatenate(task.collected), environment.limit)
+
+    def actions(self, policy: Policy | HistoryPolicy) -> NDArray[np.int64]:
+        """What a policy does in each state (S,)."""
+        assert not isinstance(policy, HistoryPolicy)
+        return policy(np.arange(len(self.true.starts))[:, None])
+
+    def exact_return(self, policy: Policy | HistoryPolicy) -> float:
+        """The expected return by the true table; rounded, so that equally good policies have equal ones."""
+        return round(self.true.policy_return(self.actions(policy), self.limit), 9)
+
+    def data_error(self, policy: Policy | HistoryPolicy) -> float:
+        """The standard error that finite data leave in its imagined return."""
+        return data_error(self.episodes, self.actions(policy), self.true.gains.shape[1], self.limit)
 
 
 def open_loop(model: World, task: WorldTraining, split: str, device: torch.device) -> list[HorizonError]:

@@ -20,6 +20,7 @@ from headway.models.world import World
 Floats = NDArray[np.float64]
 SWEEPS = 10_000  # of value iteration, at most
 SETTLED = 1e-10  # the change of a value from which on value iteration stops
+RESAMPLED = 200  # bootstrap samples of the collected episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +106,47 @@ def true_table(environment: Environment) -> MarkovTable | None:
     return MarkovTable(table, rewards / share, ends / share, np.asarray(starts, np.float64))
 
 
-def counted_table(episodes: Episodes, states: int, actions: int) -> tuple[MarkovTable, Floats]:
+def counted_table(
+    episodes: Episodes, states: int, actions: int, times: Floats | None = None
+) -> tuple[MarkovTable, Floats]:
     """The table of relative frequencies in episodes of one symbol a state, and the visits (S, A).
 
-    An action that was never taken in a state leads nowhere: it ends the episode without a reward.
+    `times` (E,) counts each episode so often, instead of once. An action that was never taken in a state leads
+    nowhere: it ends the episode without a reward.
     """
     rows = np.flatnonzero(~last_rows(episodes))
-    at = (episodes.observations[rows, 0], episodes.actions[rows], episodes.observations[rows + 1, 0])
-    counts, rewards, ends = (np.zeros((states, actions, states)) for _ in range(3))
-    np.add.at(counts, at, 1)
-    np.add.at(rewards, at, episodes.rewards[rows])
-    np.add.at(ends, at, episodes.ends[rows])
+    shape = (states, actions, states)
+    at = np.ravel_multi_index(
+        (episodes.observations[rows, 0], episodes.actions[rows], episodes.observations[rows + 1, 0]), shape
+    )
+    weights = np.ones(len(episodes)) if times is None else times
+    each = np.repeat(weights, episodes.lengths)
+
+    def summed(values: Floats) -> Floats:
+        return np.asarray(np.bincount(at, values, minlength=states * actions * states), np.float64).reshape(shape)
+
+    counts = summed(each)
+    rewards, ends = summed(each * episodes.rewards[rows]), summed(each * episodes.ends[rows])
     visits = counts.sum(-1)
     chances = counts / np.maximum(visits, 1)[..., None]
-    starts = np.bincount(episodes.observations[episodes.starts[:-1], 0], minlength=states) / len(episodes)
+    first = episodes.observations[episodes.starts[:-1], 0]
+    starts = np.bincount(first, weights, minlength=states) / weights.sum()
     share = np.maximum(counts, 1)
     return MarkovTable(chances, rewards / share, ends / share, starts), visits
+
+
+def data_error(episodes: Episodes, policy: NDArray[np.int64], actions: int, limit: int) -> float:
+    """The standard error that finite data leave in a policy's return (S,), as a table learned from them gives it.
+
+    It is that of the table of relative frequencies, over bootstrap samples of the episodes: no model of these episodes
+    can be expected to come nearer to the world.
+    """
+    random = np.random.default_rng(0)
+    found = [
+        counted_table(episodes, len(policy), actions, each.astype(np.float64))[0].policy_return(policy, limit)
+        for each in random.multinomial(len(episodes), np.full(len(episodes), 1 / len(episodes)), size=RESAMPLED)
+    ]
+    return float(np.std(found, ddof=1))
 
 
 def last_rows(episodes: Episodes) -> NDArray[np.bool_]:

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 
 from headway.counts import counted
 from headway.data.environments import OPTIMUM
-from headway.data.episodes import Episodes, at_random, fresh_seeds, play
-from headway.metrics.world import ReturnStatistics
+from headway.data.episodes import Episodes, Policy, at_random, fresh_seeds, play
+from headway.metrics.world import ReturnGap, ReturnStatistics
 from headway.models.world import World
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.world_model.comparison import WorldComparison
-from headway.tasks.world_model.evaluation import imagined
+from headway.tasks.world_model.evaluation import TabularPolicies, imagined
 from headway.tasks.world_model.imagination import ImaginedRollout
 from headway.tasks.world_model.policy import learned
 from headway.tasks.world_model.q_learning import baseline
 from headway.tasks.world_model.training import WorldTraining
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExactReturns:
+    """Expected returns by the true transition table, which no chance of episodes is in."""
+
+    exact_return: float
+    model_free_exact_return: float
+    imagined_data_error: float  # the standard error of the imagined return that finite data leave
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,12 @@ class PlayReport(PlayResult):
     chance: ReturnStatistics
     without_model: ReturnStatistics
     optimum: float | None
+    exact: ExactReturns | None = None  # where the true table is known
+
+    @property
+    def gap(self) -> ReturnGap:
+        """Imagined against real return."""
+        return ReturnGap.of(self.imagined, self.score, 0.0 if self.exact is None else self.exact.imagined_data_error)
 
     def to_json(self) -> dict[str, Any]:
         """Flat values."""
@@ -46,10 +61,13 @@ class PlayReport(PlayResult):
             "environment_steps": self.taken,
             "imagined_return": self.imagined.mean,
             "imagined_error": self.imagined.error,
+            "imagined_less_real": self.gap.difference,
+            "imagined_less_real_within": self.gap.within,
             "random_return": self.chance.mean,
             "model_free_return": self.without_model.mean,
             "optimum": self.optimum,
             "dropped": self.episodes.dropped,
+            **({} if self.exact is None else asdict(self.exact)),
         }
 
     @classmethod
@@ -65,9 +83,15 @@ class PlayReport(PlayResult):
             "environment": self.training.name,
             "score": f"{self.score}  mean return of {fresh}, learned with {cost}",
             "imagined": f"{self.imagined}  what the model says the same policy earns",
+            "imagined less real": f"{self.gap}  95 % interval, "
+            + ("which covers 0" if self.gap.covers_zero else "which does not cover 0"),
             "random": f"{self.chance}",
             "without the model": f"{self.without_model}  Q-learning on the same {cost}",
         }
+        if self.exact is not None:
+            rows["by the true table"] = (
+                f"{self.exact.exact_return:.4f}  expected, Q-learning {self.exact.model_free_exact_return:.4f}"
+            )
         if self.optimum is not None:
             rows["optimum"] = f"{self.optimum:.3f}"
         if self.episodes.dropped:
@@ -89,7 +113,8 @@ def play_report(model: World, task: WorldTraining, device: torch.device, *, epis
     limit, actions = task.make().limit, task.make().actions
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
     chance = play(task.make, at_random(actions, seed), fresh_seeds(episodes, seed))
-    without = play(task.make, baseline(model, task, device), fresh_seeds(episodes, seed))
+    policy = baseline(model, task, device)
+    without = play(task.make, policy, fresh_seeds(episodes, seed))
     rollout = imagined(model, real, device, limit)
     return PlayReport(
         model=model,
@@ -102,4 +127,17 @@ def play_report(model: World, task: WorldTraining, device: torch.device, *, epis
         chance=ReturnStatistics.of(chance.returns),
         without_model=ReturnStatistics.of(without.returns),
         optimum=OPTIMUM.get(task.name),
+        exact=_exact(model, task, policy, device),
+    )
+
+
+def _exact(model: World, task: WorldTraining, without: Policy, device: torch.device) -> ExactReturns | None:
+    tabular = TabularPolicies.of(model, task)
+    if tabular is None:
+        return None
+    ours = learned(model, device)
+    return ExactReturns(
+        exact_return=tabular.exact_return(ours),
+        model_free_exact_return=tabular.exact_return(without),
+        imagined_data_error=tabular.data_error(ours),
     )
