@@ -26,14 +26,16 @@ def frozenlake() -> WorldConfig:
 def frozenlake_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores."""
     task = WorldModel(
-        collect=(20000, 15000, 15000),
+        collect=(20000, 40000, 40000),
         round=Round(world=700, act=60),
         learner=ValueIteration(),
         explore=0.2,  # so that no action of a state is known by its first visits alone
         length=1,
+        windows="distinct",  # drawn ones are a second source of chance, as large as that of the lake
         context=0,
+        act_rate=0.3,
     )
-    return _run("FrozenLake-v1", task, model, batch_tokens=1024, learning_rate=3e-3)
+    return _run("FrozenLake-v1", task, model, batch_tokens=1024, learning_rate=1e-2)
 
 
 def cartpole() -> WorldConfig:
