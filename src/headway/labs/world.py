@@ -38,7 +38,7 @@ QUICK_BOUND, QUICK_EPISODES = 0.25, 200  # a random policy earns 0.014
 class WorldParameters:
     """Which world, how many runs, how they are played."""
 
-    preset: str = "world-frozenlake"  # a world model: world-frozenlake, world-cartpole, world-minigrid
+    preset: str = "world-frozenlake"  # or world-cartpole, world-minigrid, world-minigrid-pixels, world-tmaze
     repeats: int = 1  # runs, with seeds from --seed on
     beside: int = 2  # runs at a time
     episodes: int = 500  # fresh ones that a run plays

@@ -22,9 +22,7 @@ from headway.tasks.report import Figures, Section
 class WorldComparison(PlayResult):
     """What `play` said of each run, by its seed or folder."""
 
-    header: ClassVar[tuple[str, ...]] = (
-        "run", "return", "±", "imagined", "less real", "95 %", "Q-learning", "environment steps"
-    )  # fmt: skip
+    header: ClassVar[tuple[str, ...]] = ("run", "return", "±", "imagined", "gap", "95 %", "Q-learning", "steps")
     columns: ClassVar[tuple[str, ...]] = (
         "mean_return", "return_error", "imagined_return", "imagined_less_real", "imagined_less_real_within",
         "model_free_return", "environment_steps",
@@ -76,9 +74,9 @@ class WorldComparison(PlayResult):
         return sum(ReturnGap(*gap).covers_zero for gap in gaps)
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """A row for each run, below `header`; figures to four digits."""
+        """A row for each run, below `header`; `gap` is imagined less real, with half of its interval."""
         return [
-            (name, *(round(value, 4) if isinstance(value, float) else value for value in map(each.get, self.columns)))
+            (name, *(round(value, 3) if isinstance(value, float) else value for value in map(each.get, self.columns)))
             for name, each in self.played.items()
         ]
 
