@@ -28,11 +28,12 @@ from tests.training.small import Silent, state_hash
 from tests.worlds import LAKE, MAZE, POLE, TASK, TRAIN, task, trainer
 
 PROXIMAL = replace(TASK, learner=ProximalPolicy(reuse=2, rows=16))
+ANEW = replace(PROXIMAL, restart_policy=True)
 TRIED = replace(PROXIMAL, final_policy="tried")
 WORLDS = {
     "lake": (LAKE, "FrozenLake-v1", TASK),
     "pole": (POLE, "CartPole-v1", TRIED),  # a checkpoint after 5 steps is amid rollouts that are learned from twice
-    "maze": (MAZE, "headway/TMaze-v0", PROXIMAL),
+    "maze": (MAZE, "headway/TMaze-v0", ANEW),
 }
 
 
@@ -74,6 +75,20 @@ def test_runs_repeat_and_resume_to_the_bit(name, tmp_path):
         later.train()
         assert state_hash(later) == state_hash(straight), stop
     assert state_hash(trainer(tmp_path / "d", model, environment, config, seed=1)) != state_hash(straight)
+
+
+def test_a_policy_that_begins_anew_has_no_habits(tmp_path):
+    """Found on MiniGrid: a policy that turned left only in the first round's model never turned right again."""
+    made = trainer(tmp_path, config=replace(ANEW, round=Round(world=2, act=1)))
+    for _ in range(3):
+        made.advance()
+    with torch.no_grad():
+        made.model.actor.out.bias[1] = 50.0
+    for _ in range(2):  # the model learns, the policy that collected is still there
+        made.advance()
+    assert made.model.actor.out.bias[1] > 40
+    made.advance()
+    assert made.model.actor.out.bias.abs().max() < 1
 
 
 def test_rounds_that_are_yet_to_come_are_not_learned_from(tmp_path):

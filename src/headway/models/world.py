@@ -161,6 +161,14 @@ class World(Model):
             assert isinstance(layer, nn.Linear)
             adjust(layer, (held["mean"], held["std"]), now)
 
+    def restart_policy(self, seed: int) -> None:
+        """Give actor and critic initial weights again, drawn from a seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            for judge in (self.actor, self.critic):
+                fresh = PolicyNetwork(self.reader, *judge.sizes)
+                judge.load_state_dict(fresh.state_dict())
+
     reads = frozenset({"states", "actions", "ages"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
@@ -175,6 +183,7 @@ class PolicyNetwork(nn.Module):
 
     def __init__(self, reader: TokenReader | NumberReader, width: int, out: int, memory: int = 0) -> None:
         super().__init__()
+        self.sizes = (width, out, memory)
         self.entrance = reader.entrance(width)
         self.memory = nn.Linear(memory, width, bias=False) if memory else None
         self.middle, self.out = nn.Linear(width, width), nn.Linear(width, out)

@@ -81,6 +81,7 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
         context=1,
         discount=0.9,
         entropy=0.01,
+        restart_policy=True,  # what it does by habit in the first round's model it would never leave again
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
 
@@ -209,7 +210,13 @@ WORLDS = (
         task="world",
         source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
         parameters=500_444,
-        departures=(*LOOP, BLIND, OFTEN, "the model knows how many steps are gone, since the reward depends on it"),
+        departures=(
+            *LOOP,
+            BLIND,
+            OFTEN,
+            "the model knows how many steps are gone, since the reward depends on it",
+            "actor and critic begin anew in each round",
+        ),
         config=minigrid,
         run=minigrid_recipe,
     ),

@@ -49,6 +49,7 @@ class WorldModel(Task):
     final_policy: Literal["newest", "tried"] = (
         "newest"  # `tried`: the best of those that collected, from the last round on
     )
+    restart_policy: bool = False  # a round's policy begins anew, without habits from the model of the round before
     act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
 
     def __post_init__(self) -> None:

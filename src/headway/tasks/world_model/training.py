@@ -94,6 +94,8 @@ class WorldTraining:
             self._forget_after(number)
         if name == "code" and number == 0 and at % REVIVED == 0 and at < steps // 2:
             self._revive(model, at, device)
+        if name == "act" and at == 0 and number and self.config.restart_policy:
+            model.restart_policy(self.seed + number)
         self.now = name
         if name != "act":
             self.learning.restore({})
@@ -139,8 +141,7 @@ class WorldTraining:
 
     def _collect(self, model: World, number: int, device: torch.device) -> Episodes:
         stream = (self.seed, number)
-        actions = self.make().actions
-        share = self.config.explore
+        actions, share = self.make().actions, self.config.explore
         policy = exploring(model, device, *stream, share=share) if number else at_random(actions, *stream)
         found = play(self.make, policy, seeds_to_learn(*stream), budget=self.config.collect[number])
         write_episodes(self._place(number), found, {"environment": self.name, "round": number, "seed": self.seed})
@@ -190,18 +191,17 @@ class WorldTraining:
             pictures = torch.from_numpy(self.splits["train"].episodes.observations[indices])
             return Batch((pictures,), torch.zeros(0), len(indices))
         if self.now == "world":
-            return self.windows("train", indices) if self.config.windows == "drawn" else self._every_window()
+            if self.config.windows == "drawn":
+                return self.windows("train", indices)
+            if self.every_window is None:
+                self.every_window = merged(self.windows("train", np.arange(len(self.splits["train"].windows))))
+            return self.every_window
         count = self.learning.count(len(indices))
         if not self.rolls:
             return Batch((), torch.zeros(0), count)
         context = int(indices[0]) % (self.config.context + 1)
         start = self.starts("train", indices, context)
         return Batch((start.states, start.actions, start.ages), torch.zeros(0), count)
-
-    def _every_window(self) -> Batch:
-        if self.every_window is None:
-            self.every_window = merged(self.windows("train", np.arange(len(self.splits["train"].windows))))
-        return self.every_window
 
     def windows(self, split: str, indices: Indices) -> Batch:
         """Observations (B, T + 1, …), actions (B, T), ages (B, T), reward and end (B, T, 2), which count (B, T)."""
