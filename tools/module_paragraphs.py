@@ -6,9 +6,11 @@ HTML_FOLDER is the folder `library` of Python's documentation as HTML (on Debian
 paragraphs come those of the docstrings of the same modules in the running Python. The names of all classes are
 replaced by `module`, since a text that names its module needs no classifier; of paragraphs that begin alike one is
 kept. OUT_FOLDER gets test.csv (35 paragraphs of each module) and train-N.csv with N of each, the smaller ones being the
-beginnings of the larger; which paragraph is where depends on its hash alone. It also gets unlabelled.txt, to pretrain
-on: headway's sets `pydocs` and `docstrings` without the paragraphs that share RUN words in a row with a test paragraph;
-and neighbours.csv, pairs of paragraphs of that text that stand near each other.
+beginnings of the larger; which paragraph is where depends on its hash alone. The last tenth of the largest, val.csv,
+is for choosing settings: tune.csv is the largest without it. It also gets texts to pretrain on, both without the
+paragraphs that share RUN words in a row with one of test.csv or val.csv: unlabelled.txt, headway's sets `pydocs` and
+`docstrings`, and documentation.txt, which has the paragraphs of all folders of the documentation as well; and pairs of
+paragraphs of these texts that stand near each other, in neighbours.csv and documentation-neighbours.csv.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import ast
 import csv
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -32,8 +34,9 @@ MODULES = (
 FILES = {"decimal": ("_pydecimal.py",), "os": ("os.py", "posixpath.py", "ntpath.py", "pathlib.py", "shutil.py")}
 PAGES = {"os": ("os", "pathlib", "shutil")}  # the same subject on several pages
 TEST, SIZES = 35, (32, 128, 512)
+VAL = max(SIZES) // 10  # paragraphs of each module to choose settings on, the last of the largest table
 MIN_WORDS, BEGINNING = 8, 40  # words of a paragraph; characters by which two are taken for the same
-RUN = 8  # words in a row by which a paragraph is taken for one of the test paragraphs, or for a part of it
+RUN = 8  # words in a row by which a paragraph is taken for one that is held out, or for a part of it
 NEAR, NEAR_WORDS = 5, 5  # paragraphs from one to its neighbour at most; words of each at least
 NAMES = re.compile(rf"\b({'|'.join(MODULES)})\b", re.IGNORECASE)
 
@@ -60,13 +63,18 @@ class Paragraphs(HTMLParser):
             self.open.append(data)
 
 
+def paragraphs(page: Path) -> list[str]:
+    """The paragraphs of a page of HTML."""
+    reader = Paragraphs()
+    reader.feed(page.read_text(encoding="utf-8"))
+    return reader.found
+
+
 def pages(folder: Path, module: str) -> Iterator[str]:
     """The paragraphs of a module's pages."""
     for page in sorted(folder.glob("*.html")):
         if re.split(r"[-.]", page.stem)[0] in PAGES.get(module, (module,)):
-            reader = Paragraphs()
-            reader.feed(page.read_text(encoding="utf-8"))
-            yield from reader.found
+            yield from paragraphs(page)
 
 
 def docstrings(module: str) -> Iterator[str]:
@@ -106,13 +114,24 @@ def runs(text: str) -> set[tuple[str, ...]]:
     return {tuple(words[n : n + RUN]) for n in range(len(words) - RUN + 1)}
 
 
-def unlabelled(tests: list[str]) -> Iterator[str]:
-    """Documents of what ships with Python, a paragraph a line, without what is in a test paragraph."""
-    held_out = set().union(*map(runs, tests))
+def shipped() -> Iterator[list[str]]:
+    """The paragraphs of each document of the texts that ship with Python."""
     for text in (load_text("pydocs"), load_text("docstrings")):
         for document in (each for split in text.splits for each in text.documents(split)):
-            paragraphs = (" ".join(each.split()) for each in re.split(r"\n\s*\n", "".join(document)))
-            yield "".join(f"{each}\n" for each in paragraphs if each and held_out.isdisjoint(runs(each)))
+            yield [" ".join(each.split()) for each in re.split(r"\n\s*\n", "".join(document))]
+
+
+def documentation(folder: Path) -> Iterator[list[str]]:
+    """The paragraphs of each page of all folders of the documentation, `folder` being one of them."""
+    for page in sorted(folder.parent.glob("*/*.html")):
+        yield [" ".join(each.replace("¶", "").split()) for each in paragraphs(page)]
+
+
+def without(documents: Iterable[list[str]], held_out: list[str]) -> list[str]:
+    """Documents, a paragraph a line, without the paragraphs that share RUN words in a row with a held-out one."""
+    banned = set().union(*map(runs, held_out))
+    kept = ([each for each in document if each and banned.isdisjoint(runs(each))] for document in documents)
+    return ["".join(f"{each}\n" for each in document) for document in kept if document]
 
 
 def neighbours(documents: list[str]) -> list[tuple[str, str]]:
@@ -148,14 +167,25 @@ def main() -> None:
         if len(found) < TEST + max(SIZES):
             print(f"{module}: {len(found)} paragraphs, needed {TEST + max(SIZES)}", file=sys.stderr)
     tests = [(text, module) for module, found in texts.items() for text in found[:TEST]]
+    largest = [(text, module) for module, found in texts.items() for text in found[TEST : TEST + max(SIZES)]]
+    chosen = {text for found in texts.values() for text in found[TEST : TEST + max(SIZES)][-VAL:]}
+    held_out = [(text, module) for text, module in largest if text in chosen]
     write(out / "test.csv", by_hash(tests))
-    documents = list(unlabelled([text for text, _ in tests]))
-    (out / "unlabelled.txt").write_text("\n".join(documents), encoding="utf-8")
-    write(out / "neighbours.csv", neighbours(documents), ("first", "second"))
+    write(out / "val.csv", by_hash(held_out))
+    write(out / "tune.csv", by_hash([(text, module) for text, module in largest if text not in chosen]))
     for size in SIZES:
         rows = [(text, module) for module, found in texts.items() for text in found[TEST : TEST + size]]
         write(out / f"train-{size}.csv", by_hash(rows))
         print(f"train-{size}.csv: {len(rows):,} paragraphs")
+    ships = list(shipped())
+    for name, pairs, documents in (
+        ("unlabelled.txt", "neighbours.csv", ships),
+        ("documentation.txt", "documentation-neighbours.csv", [*ships, *documentation(source)]),
+    ):
+        kept = without(documents, [text for text, _ in (*tests, *held_out)])
+        (out / name).write_text("\n".join(kept), encoding="utf-8")
+        write(out / pairs, neighbours(kept), ("first", "second"))
+        print(f"{name}: {sum(map(len, kept)):,} characters")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,38 @@ def shipped(monkeypatch):
 
 
 def test_what_is_in_a_test_paragraph_is_not_pretrained_on(shipped):
-    found = list(module_paragraphs.unlabelled([TEST]))
+    found = module_paragraphs.without(module_paragraphs.shipped(), [TEST])
     assert found == ["Sockets.\nA widget of tkinter is drawn.\n", "Numbers are exact.\n"] * 2
+
+
+def test_the_documentation_is_read_from_all_of_its_folders(tmp_path):
+    for folder, said in (("library", "The first¶"), ("reference", "The <em>second</em>")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "page.html").write_text(f"<p>{said}\n page.</p><p>And more.</p>")
+    found = list(module_paragraphs.documentation(tmp_path / "library"))
+    assert found == [["The first page.", "And more."], ["The second page.", "And more."]]
+
+
+def test_val_is_held_out_of_tuning_and_of_both_texts(tmp_path, shipped, monkeypatch):
+    monkeypatch.setattr(module_paragraphs, "TEST", 1)
+    monkeypatch.setattr(module_paragraphs, "SIZES", (2, 4))
+    monkeypatch.setattr(module_paragraphs, "VAL", 1)
+    monkeypatch.setattr(module_paragraphs, "docstrings", lambda module: iter(()))
+    (tmp_path / "library").mkdir()
+    for module in module_paragraphs.MODULES:
+        said = (f"{letter}{module[1:]} is what paragraph {letter} of {module[1:]} tells about" for letter in "abcdef")
+        text = "".join(f"<p>{each}</p>" for each in said)
+        (tmp_path / "library" / f"{module}.html").write_text(text)
+    monkeypatch.setattr("sys.argv", ["module_paragraphs", str(tmp_path / "library"), str(tmp_path / "out")])
+    module_paragraphs.main()
+    rows = {path.stem: path.read_text().splitlines()[1:] for path in (tmp_path / "out").glob("*.csv")}
+    assert {len(rows[name]) for name in ("test", "val")} == {11}
+    assert sorted(rows["tune"] + rows["val"]) == sorted(rows["train-4"])
+    assert not set(rows["val"]) & set(rows["train-2"])
+    text = (tmp_path / "out" / "documentation.txt").read_text()
+    held_out = [row.rsplit(",", 1)[0].strip('"') for row in rows["test"] + rows["val"]]
+    assert not any(each in text for each in held_out)
+    assert "is what paragraph" in text
 
 
 def test_names_of_classes_do_not_hide_a_test_paragraph():
