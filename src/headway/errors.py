@@ -123,6 +123,12 @@ class ServeError(HeadwayError):
     exit_code = 8
 
 
+class RankError(HeadwayError):
+    """Another process of a training that several share has ended, or does not answer."""
+
+    exit_code = 10
+
+
 class AdviceWarning(UserWarning):
     """Headway continues in another way than the one requested; one line says why."""
 

@@ -22,6 +22,7 @@ from headway.training.config import TrainConfig
 from headway.training.cuda_graph import MAX_STEPS, WARMUP_STEPS, unsupported_reason
 from headway.training.log import LOG, read_log
 from headway.training.optimisers import AdamW, Sgd
+from headway.training.randomness import Randomness
 from headway.training.schedules import Cosine
 from headway.training.trainer import Trainer
 from tests.training.small import CountingTask, Silent
@@ -73,7 +74,9 @@ def made(folder, device: str, *, compile: bool, **settings) -> Trainer:
         )
     )  # fmt: skip
     folder.mkdir(exist_ok=True)
-    return Trainer(model, task, config, folder, Silent())
+    trainer = Trainer(model, task, config, folder, Silent())
+    trainer.randomness = Randomness(config.seed, trainer.device, running=True)  # as a graph draws: it cannot be seeded
+    return trainer
 
 
 def same(one: Trainer, other: Trainer, *, atol: float, losses: bool = True) -> None:

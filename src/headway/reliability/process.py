@@ -31,7 +31,7 @@ MEMORY = 2 * 2**30  # bytes above the parent's
 REFUSED = 2 * MEMORY  # bytes above the parent's data at which an allocation is refused by the kernel
 SHOWN = 2**20  # bytes of each output that are read back
 DEFECT = 1  # the exit code of an exception that headway did not expect
-EXIT_CODES = frozenset({0, 2, 3, 4, 5, 6, 7, 9, 129, 130, 143})  # the others of docs/commands.md
+EXIT_CODES = frozenset({0, 2, 3, 4, 5, 6, 7, 9, 10, 129, 130, 143})  # the others of docs/commands.md
 WARMED = ("cli", "data", "decoding", "inspection", "interop", "models", "plots", "runs", "tasks", "verification")
 
 

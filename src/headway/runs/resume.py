@@ -22,6 +22,7 @@ FREE_TO_CHANGE = (
     "train.patience",
     "train.non_finite",
     "train.compile",
+    "train.reduction",
     "data.classes",
     "data.tokenizer.fit",  # the tokenizer is trained once
     "data.cache",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -30,6 +30,7 @@ from headway.training.callbacks import Callback, SilentCallback
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG
 from headway.training.quantities import duration
+from headway.training.ranks import ALONE, Alone
 from headway.training.trainer import Trainer
 
 SILENT = SilentCallback()
@@ -48,22 +49,26 @@ def train_run(
     epochs: float | None = None,
     budget: float | None = None,
     fixed: Collection[str] = (),
+    ranks: Alone = ALONE,
 ) -> Trainer:
     """Train into a folder, from the weights of the run `init` if given, or go on there.
 
     `watcher` receives the progress, first of all the plan. `epochs` sets train.steps by the data; `budget`, in seconds,
     fits steps, batch and model to this machine (headway.runs.budget). Both scale what is counted in steps, but no key
-    in `fixed`. Raises ConfigError if the folder holds a run and resume was not asked for.
+    in `fixed`. With `ranks`, several processes call this alike, and rank 0 writes. Raises ConfigError if the folder
+    holds a run and resume was not asked for.
     """
     started = time.perf_counter()
-    before = FolderBefore(folder)
-    with locked(folder), _removed_unless_started(before, watcher):
-        given = TrainingRequest(folder, watcher, resume, init, epochs, budget, tuple(fixed))
-        if not resume and (there := run_there(folder)):
-            raise ConfigError(there)
-        ready = make_ready(config, given, started)
+    if budget is not None and ranks.size > 1:
+        raise ConfigError(f"--budget measures one process, not {ranks.size} ranks; pass --train.steps or --epochs")
+    with _held(folder, watcher) if ranks.first else nullcontext():
+        with ranks.in_turn():  # what rank 0 has tokenised, the others find in the cache
+            if ranks.first and not resume and (there := run_there(folder)):
+                raise ConfigError(there)
+            given = TrainingRequest(folder, watcher, resume, init, epochs, budget, tuple(fixed))
+            ready = make_ready(config, given, started)
         if ready.fitted is None or budget is None:
-            return _train(ready, given, watcher)
+            return _train(ready, given, watcher, ranks)
         try:
             trainer = _train(ready, given, SlowStartWatch(watcher, ready.fitted, budget, started))
         except TooSlowError as error:
@@ -83,7 +88,7 @@ def train_run(
         return trainer
 
 
-def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback) -> Trainer:
+def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback, ranks: Alone = ALONE) -> Trainer:
     """Build the model, write the files of the run, and take its steps, whose progress `watcher` receives."""
     config, prepared, folder, init = ready.config, ready.prepared, given.folder, given.init
     note = given.watcher.note
@@ -92,17 +97,26 @@ def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback) -> Traine
     if init is not None and not given.before:
         begun = start_from(model, config, init)
         config, facts = with_new_trained(config, begun), {**facts, **begun.facts(str(init))}
-    trainer = Trainer(model, prepared.training, config.train, folder, watcher)
+    trainer = Trainer(model, prepared.training, config.train, folder, watcher, ranks)
     if given.resume:
         at = trainer.resume()
         note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
     # Nothing is written before all that can be refused has been accepted.
     trained_on = {split: prepared.digests[split] for split in TRAINED_ON if split in prepared.digests}
     tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
-    _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
+    if ranks.first:
+        _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
     plan_of(config, prepared, folder, at=trainer.step, more=facts).tell(given.watcher)
     trainer.train()
     return trainer
+
+
+@contextmanager
+def _held(folder: Path, watcher: Callback) -> Iterator[None]:
+    """Lock the folder, which is as it was if nothing was trained."""
+    before = FolderBefore(folder)
+    with locked(folder), _removed_unless_started(before, watcher):
+        yield
 
 
 @contextmanager

@@ -24,6 +24,9 @@ class TrainConfig:
     schedule: Schedule = Constant()  # how the learning rate changes over the steps, with its settings
     clip: float = 1.0  # the largest norm of a step's gradient; 0 leaves it alone
     label_smoothing: float = 0.0  # ε spread over all classes, the right one included
+    # how the gradients of micro-batches are added. exact: in one order on 1, 2, 4, … ranks, for the same weights to the
+    # bit; fast: as they come; auto: exact on a CPU, fast on a GPU
+    reduction: Literal["auto", "exact", "fast"] = "auto"
     seed: int = 0  # of the initial weights, the order of the data and dropout
     device: Literal["auto", "cpu", "cuda"] = "auto"  # auto takes a GPU where there is one
     precision: Literal["fp32", "bf16"] = "fp32"  # bf16: autocast to bfloat16; weights stay in fp32
@@ -54,3 +57,7 @@ class TrainConfig:
             raise ConfigError(f"train.layer_decay={self.layer_decay}, allowed: above 0, at most 1")
         if self.average > self.keep:
             raise ConfigError(f"train.average={self.average} needs as many checkpoints: train.keep={self.keep}")
+
+    def exact_on(self, device: str) -> bool:
+        """Whether gradients are added in one order for any number of ranks, on a device of this type."""
+        return self.reduction == "exact" or (self.reduction == "auto" and device == "cpu")

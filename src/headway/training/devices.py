@@ -1,4 +1,4 @@
-"""The device of a run, its dropout seed, and torch.compile."""
+"""The device of a run, and torch.compile."""
 
 from __future__ import annotations
 
@@ -60,13 +60,6 @@ def peak_memory(device: torch.device) -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
-
-
-def seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed torch's default generators, from which dropout draws."""
-    torch.default_generator.manual_seed(seed + 1)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed + 1)
 
 
 def compile_features(model: nn.Module, device: torch.device, *, fixed: bool, replays: bool) -> None:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from headway.checked_json import JsonFields
 from headway.counts import counted
 from headway.data.batching import Cursor
-from headway.errors import NonFiniteError, NoRunError
+from headway.errors import ConfigError, NonFiniteError, NoRunError
 from headway.nn.lora import merged_adapters
-from headway.storage.commit import AppendLog, commit_file, remove_stale_drafts
+from headway.storage.commit import AppendLog, NoLog, commit_file, remove_stale_drafts
 from headway.storage.finite import first_non_finite
 from headway.storage.targets import expect_regular
 from headway.storage.tensors import set_weights
@@ -28,10 +28,14 @@ from headway.training.callbacks import Callback
 from headway.training.checkpoints import FACTS, RESUMABLE, TUNED, Checkpoints, tuned_settings
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import CudaGraphSteps, unsupported_reason
-from headway.training.devices import compile_features, pick_device, seed_dropout
+from headway.training.devices import compile_features, pick_device
+from headway.training.gradient_sums import backpropagate_pairwise
 from headway.training.log import LOG, log_bytes, log_line, parse_log, read_log, run_of_log
 from headway.training.optimisers import build_optimisers
 from headway.training.parameters import choose_parameters, layer_shares
+from headway.training.randomness import STEP, VALIDATION, VERSION, Randomness
+from headway.training.ranks import ALONE, Alone
+from headway.training.sharing import expect_shared_out
 from headway.training.signals import Interrupted, StopRequest
 
 
@@ -39,9 +43,16 @@ class Trainer:
     """Trains one model on one task into one run folder."""
 
     def __init__(
-        self, model: nn.Module, task: TrainingTask, config: TrainConfig, run: Path, callback: Callback
+        self,
+        model: nn.Module,
+        task: TrainingTask,
+        config: TrainConfig,
+        run: Path,
+        callback: Callback,
+        ranks: Alone = ALONE,
     ) -> None:
-        self.config, self.task, self.run, self.callback = config, task, run, callback
+        self.config, self.task, self.run, self.callback, self.ranks = config, task, run, callback, ranks
+        expect_shared_out(ranks, task, config, model)
         self.device = pick_device(config.device)
         choose_parameters(model, config)
         self.model = model.to(self.device)
@@ -59,29 +70,26 @@ class Trainer:
         self.ready: deque[tuple[list[Batch], Cursor]] = deque()  # batches of the next steps, and where they end
         self.graphed: CudaGraphSteps | None = None
         if config.compile:
-            if isinstance(task, Capturable) and not unsupported_reason(
-                task, config, self.optimisers, self.device, self.model
-            ):
+            reason = unsupported_reason(task, config, self.optimisers, self.device, self.model)
+            if isinstance(task, Capturable) and not reason and ranks is ALONE:
                 self.graphed = CudaGraphSteps(
                     task, self.optimisers, self.device, gradients=self._gradients, apply=self._apply
                 )
             replays = task.fixed_shapes and self.device.type == "cuda" and self.graphed is None
             compile_features(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
         self.stop_request = StopRequest(callback.note)
-        seed_dropout(config.seed, self.device)
+        self.version = VERSION
+        self.randomness = Randomness(config.seed, self.device, running=self.graphed is not None)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
     def train(self) -> None:
-        """Train to the last step, evaluating and saving. Raises Interrupted, NonFiniteError, StorageError."""
-        remove_stale_drafts(self.run)
-        remove_stale_drafts(self.checkpoints.folder)
-        self.checkpoints.set_aside_after(self.step)
-        if self.step:  # a process that died after its last commit has done the rest of a save only in part
-            self._finish_save()
-        self._trim_log()
+        """Train to the last step, evaluating and saving.
+
+        Raises Interrupted, NonFiniteError, StorageError, RankError.
+        """
         run = run_of_log(self.run / LOG)
-        with self.stop_request.listening(), AppendLog(self.run / LOG) as log:
+        with self.stop_request.listening(), self._log() as log:
             while self.step < self.config.steps and not self._out_of_patience():
                 for entry in self.next_steps():
                     log.line(log_line(entry, run))
@@ -92,12 +100,31 @@ class Trainer:
                     log.line(log_line(self._evaluate(), run))
                     ends = ends or self._out_of_patience() or self.best.step == self.step
                 # Checked after the evaluation, which may take long; a signal that comes later waits for the next step.
-                saves = self.step % self.config.save_every == 0 or ends or self.stop_request.number is not None
+                saves = self.step % self.config.save_every == 0 or ends or self._signal is not None
                 if saves:
                     log.sync()  # the log on disk is never behind a checkpoint
                     self.save()
-                if saves and self.stop_request.number is not None:
-                    raise Interrupted(self.stop_request.number, self.step, self.checkpoints.run)
+                if saves and self._signal is not None:
+                    raise Interrupted(self._signal, self.step, self.checkpoints.run)
+
+    @property
+    def _signal(self) -> int | None:
+        """The signal that ends training, which several ranks learn of in the same step."""
+        return self.ranks.signal(self.stop_request.number)
+
+    @contextlib.contextmanager
+    def _log(self) -> Iterator[AppendLog | NoLog]:
+        """The run's log to append to, once the folder is tidied up: both are for rank 0 alone."""
+        with self.ranks.in_turn():
+            if self.ranks.first:
+                remove_stale_drafts(self.run)
+                remove_stale_drafts(self.checkpoints.folder)
+                self.checkpoints.set_aside_after(self.step)
+                if self.step:  # a process that died after its last commit has done the rest of a save only in part
+                    self._finish_save()
+                self._trim_log()
+        with AppendLog(self.run / LOG) if self.ranks.first else NoLog() as log:
+            yield log
 
     def next_steps(self) -> list[dict[str, Any]]:
         """Take the next step, or several as a CUDA graph -> a log entry for each."""
@@ -110,7 +137,8 @@ class Trainer:
         phase = self.task.phase(self.model, self.step, self.device) if isinstance(self.task, Phased) else None
         self._make_batches(1)
         batches, cursor = self.ready.popleft()
-        loss, size = self._gradients(batches, self.step)
+        tokens = self.ranks.total(sum(batch.count for batch in batches), self.stop_request.number)
+        loss, size = self._gradients(batches, self.step, tokens)
         if self.device.type == "cuda" and not isinstance(self.task, Phased):
             self._make_batches(1)
         total, norm = loss.item(), size.item()
@@ -123,8 +151,8 @@ class Trainer:
             self._not_finite(total, norm)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        tokens, seconds = sum(batch.count for batch in batches), time.perf_counter() - started
-        return self._entry(total, norm, rate, tokens, seconds, phase)
+        self.randomness.at(self.step, STEP)
+        return self._entry(total, norm, rate, tokens, time.perf_counter() - started, phase)
 
     def _advance_graphed(self, graphed: CudaGraphSteps) -> list[dict[str, Any]]:
         """Take several steps, at most to the next evaluation or checkpoint, without synchronising."""
@@ -150,10 +178,11 @@ class Trainer:
         return entries
 
     def _make_batches(self, steps: int) -> None:
-        """Make the micro-batches of the next `steps` steps, on a GPU while it computes the steps before them."""
+        """Make this rank's micro-batches of the next steps, on a GPU while it computes those before them."""
         while len(self.ready) < steps:
             drawn = [next(self.batches) for _ in range(self.config.accumulate)]
-            self.ready.append(([self.task.batch(indices) for indices, _ in drawn], drawn[-1][1]))
+            batches = [self.task.batch(indices) for indices, _ in self.ranks.part(drawn)]
+            self.ready.append((batches, drawn[-1][1]))
 
     def _read_from(self, cursor: Cursor) -> None:
         """Go on with the batches after a cursor."""
@@ -168,19 +197,33 @@ class Trainer:
             "seconds": round(seconds, 4), **({"phase": phase.name} if phase else {}),
         }  # fmt: skip
 
-    def _gradients(self, batches: Sequence[Batch], step: int) -> tuple[Tensor, Tensor]:
-        """Backpropagate micro-batches -> loss and gradient norm as tensors, without synchronising with the device."""
+    def _gradients(self, batches: Sequence[Batch], step: int, tokens: int | None = None) -> tuple[Tensor, Tensor]:
+        """Backpropagate this rank's micro-batches -> loss and gradient norm of the step, as tensors.
+
+        `tokens` has the targets of the whole step, if these are not all of it. A single process does not synchronise
+        with its device.
+        """
         self.model.train()
-        count, losses = sum(batch.count for batch in batches), []
-        for batch in batches:
+        count = sum(batch.count for batch in batches) if tokens is None else tokens
+        losses: list[Tensor] = []
+
+        def backward(number: int) -> None:
+            self.randomness.at(step, self.ranks.rank * len(batches) + number)
             with self._autocast():
-                moved = batch.to(self.device)
+                moved = batches[number].to(self.device)
                 terms = self.task.loss(self.model, moved, smoothing=self.config.label_smoothing, step=step)
                 # One division by the count of the whole step: k micro-batches equal one large batch.
                 loss = torch.stack([term.weight * term.total / count for term in terms.values()]).sum()
             loss.backward()
             losses.append(loss.detach().double())
-        return torch.stack(losses).sum(), self._clip()
+
+        if self.version > 1 and self.config.exact_on(self.device.type):
+            backpropagate_pairwise(list(self.model.parameters()), backward, len(batches))
+        else:
+            for number in range(len(batches)):
+                backward(number)
+        self.ranks.add(self.model.parameters())
+        return self.ranks.joined(torch.stack(losses)).sum(), self._clip()
 
     def _rate(self, step: int) -> float:
         return self.config.learning_rate * self.config.schedule.factor(step, self.config.steps)
@@ -269,8 +312,7 @@ class Trainer:
                 samples = self.task.samples(self.model, self.device)
             except NonFiniteError as error:  # of decoding: the weights are finite, what they compute is not
                 found, samples = math.nan, [str(error)]
-        value, beside = (found.loss, found.beside) if isinstance(found, Validated) else (found, {})
-        self.tuned = found.tuned if isinstance(found, Validated) else {}
+        value, self.tuned, beside = self._agreed(found if isinstance(found, Validated) else Validated(found, {}))
         entry = {"step": self.step, "val_loss": value, **beside}
         self.best = self.best.after(entry)
         self.stale = 0 if self.best.step == self.step else self.stale + 1
@@ -279,6 +321,15 @@ class Trainer:
             self.callback.note(f"step {self.step}: validation loss {value}; such a checkpoint is never the best one")
         self.callback.evaluated(entry, samples)
         return entry
+
+    def _agreed(self, found: Validated) -> tuple[float, dict[str, float], dict[str, float]]:
+        """Loss, tuned settings and other figures as rank 0 has them: all ranks choose the same best checkpoint."""
+        if self.ranks.size == 1:
+            return found.loss, found.tuned, found.beside
+        names = [*found.tuned, *found.beside]
+        loss, *rest = self.ranks.told([found.loss, *found.tuned.values(), *found.beside.values()])
+        pairs, split = list(zip(names, rest, strict=True)), len(found.tuned)
+        return loss, dict(pairs[:split]), dict(pairs[split:])
 
     def _out_of_patience(self) -> bool:
         return bool(self.config.patience) and self.stale >= self.config.patience
@@ -301,16 +352,23 @@ class Trainer:
         """Keep evaluation from advancing the generators that dropout uses."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
+            self.randomness.at(self.step, VALIDATION)
             yield
 
     # --- saving and resuming ---------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Commit a checkpoint of the full training state.
+        """Commit a checkpoint of the full training state, which rank 0 writes.
 
         Raises StorageError. A state that is not finite is not saved: NonFiniteError, or the state is rolled back.
         """
         self._expect_finite()
+        with self.ranks.in_turn():
+            if self.ranks.first:
+                self._save()
+                self.ranks.saved()
+
+    def _save(self) -> None:
         with self._averaged():
             model = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tensors = {f"model.{name}": t.detach() for name, t in self.model.state_dict().items()} if self.ema else {}
@@ -318,12 +376,12 @@ class Trainer:
         tensors |= self._optimiser_state()
         if isinstance(self.task, Stateful):
             tensors |= {f"task.{name}": tensor for name, tensor in self.task.state().items()}
-        tensors["random.cpu"] = torch.get_rng_state()
-        if self.device.type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        if self.randomness.running:
+            tensors |= self.randomness.state()
         facts = {
             "step": self.step, "epoch": self.cursor.epoch, "batch": self.cursor.batch,
             **self.best.to_json(), "stale": self.stale, **({TUNED: self.tuned} if self.tuned else {}),
+            **({"version": self.version} if self.version > 1 else {}),
         }  # fmt: skip
         self.checkpoints.save(self.step, model, tensors, facts)
         self._finish_save()
@@ -356,6 +414,7 @@ class Trainer:
         if step is None:
             if self.checkpoints.steps():
                 raise NoRunError(f"{self.checkpoints.folder}: {self._not_resumable()}")
+            self.ranks.expect_alike(0)
             return False
         model, tensors, facts = self.checkpoints.read(step)
         if self.ema:
@@ -372,16 +431,28 @@ class Trainer:
         if isinstance(self.task, Stateful):
             kept = {name.removeprefix("task."): t for name, t in tensors.items() if name.startswith("task.")}
             self.task.restore({name: tensor.to(self.device) for name, tensor in kept.items()})
-        torch.set_rng_state(tensors["random.cpu"])
-        if self.device.type == "cuda" and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         known = JsonFields(facts, where=str(self.checkpoints.path(step) / FACTS))
         self.step, self.cursor = step, Cursor(known.integer("epoch"), known.integer("batch"))
         self.best = resumed_best(best_in(facts), criterion_of(self.task), read_log(self.run / LOG))
         self.stale = known.integer("stale")
         self.tuned = tuned_settings(facts, where=str(self.checkpoints.path(step) / FACTS))
         self._read_from(self.cursor)
+        self._set_version(facts)
+        self.randomness.restore(tensors, self.step)
+        self.ranks.expect_alike(step)  # all have read it before rank 0 may remove it
         return True
+
+    def _set_version(self, facts: dict[str, Any]) -> None:
+        """Go on as the version did that began the run. Raises NoRunError, ConfigError."""
+        self.version = facts.get("version", 1)
+        if self.version not in (1, VERSION):
+            raise NoRunError(f"{self.run}: trained by a later version of headway, which continues it")
+        if self.version == 1 and self.ranks.size > 1:
+            raise ConfigError(
+                f"{self.run} was begun by an older version, whose dropout is one stream that {self.ranks.size} ranks "
+                "cannot share: continue it in one process, without --nproc"
+            )
+        self.randomness.running = self.version == 1 or self.graphed is not None
 
     def _not_resumable(self) -> str:
         """Why none of the checkpoints can be resumed, and what to do."""

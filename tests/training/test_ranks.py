@@ -1,0 +1,192 @@
+"""Several ranks train as one process does, to the bit, and decide alike."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from headway.errors import ConfigError, NonFiniteError
+from headway.models import build_model
+from headway.training.checkpoints import Checkpoints
+from headway.training.config import TrainConfig
+from headway.training.gradient_sums import backpropagate_pairwise, pairwise_sum
+from headway.training.randomness import Randomness
+from headway.training.ranks import ALONE, Alone, RankPlace, place_of
+from headway.training.signals import Interrupted
+from headway.training.trainer import Trainer
+from tests.training.small import MODEL, TRAIN, CountingTask, Silent, losses
+from tests.training.together import together
+
+SHARED = replace(TRAIN, accumulate=4, batch_tokens=16, steps=6, evaluate_every=3, save_every=2)
+
+
+class Poisoned(CountingTask):
+    """A task of which one rank computes a loss that is NaN, after so many others."""
+
+    def __init__(self, ranks: Alone, *, rank: int, after: int) -> None:
+        super().__init__(SHARED.batch_tokens)
+        self.poison = after if ranks.rank == rank else None
+
+
+def shared(
+    ranks: Alone,
+    folder: Path,
+    config: TrainConfig = SHARED,
+    *,
+    stop: int | None = None,
+    task: CountingTask | None = None,
+) -> Trainer:
+    """A trainer of the small model; the last rank receives SIGTERM in step `stop`."""
+
+    class Stopping(Silent):
+        def step(self, entry: dict[str, object]) -> None:
+            if entry["step"] == stop and ranks.rank == ranks.size - 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    task = task or CountingTask(config.batch_tokens)
+    return Trainer(build_model(MODEL, seed=config.seed), task, config, folder, Stopping(), ranks)
+
+
+def train(count: int, folder: Path, config: TrainConfig = SHARED, *, stop: int | None = None) -> list[int | None]:
+    """Train or go on in a folder by so many ranks -> their exit codes."""
+
+    def work(ranks: Alone) -> int:
+        made = shared(ranks, folder, config, stop=stop)
+        made.resume()
+        try:
+            made.train()
+        except Interrupted as error:
+            return error.exit_code
+        return 0
+
+    ended = together(count, work)
+    assert not any(each.problem for each in ended), [each.err for each in ended]
+    return [each.code for each in ended]
+
+
+def content(folder: Path) -> tuple[dict[str, bytes], list[tuple[object, ...]]]:
+    """The newest checkpoint, byte by byte, and the log without its clock."""
+    newest = Checkpoints(folder).path(Checkpoints(folder).steps()[-1])
+    return {path.name: path.read_bytes() for path in newest.iterdir()}, losses(folder)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("alone")
+    shared(ALONE, folder).train()
+    return folder
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_ranks_write_the_same_run_as_one_process(count, alone, tmp_path):
+    assert train(count, tmp_path) == [0] * count
+    assert content(tmp_path) == content(alone)
+
+
+def test_a_signal_to_one_rank_stops_all_and_another_number_of_ranks_goes_on(alone, tmp_path):
+    assert train(2, tmp_path, stop=2) == [143, 143]
+    (stopped,) = {Checkpoints(tmp_path).steps()[-1]}
+    assert 2 <= stopped <= 4
+    train(4, tmp_path, stop=4)
+    train(1, tmp_path)
+    assert content(tmp_path) == content(alone)
+
+
+@pytest.mark.parametrize("policy", ["stop", "skip"])
+def test_a_loss_that_is_nan_on_one_rank_is_seen_by_all_in_the_same_step(policy, tmp_path):
+    def work(ranks: Alone) -> int:
+        made = shared(ranks, tmp_path, replace(SHARED, non_finite=policy), task=Poisoned(ranks, rank=1, after=5))
+        try:
+            made.train()
+        except NonFiniteError as error:
+            return error.exit_code if made.step == 3 else 70  # two micro-batches a step, numbered from 0
+        return 0 if made.callback.notes else 71
+
+    assert {each.code for each in together(2, work)} == ({6} if policy == "stop" else {0})
+
+
+def test_what_cannot_be_shared_out_is_refused(tmp_path):
+    class Three(Alone):
+        rank, size = 0, 3
+
+    with pytest.raises(ConfigError, match=r"train.accumulate=4: .* multiples of 3; .*--train.accumulate 3"):
+        shared(Three(), tmp_path)
+    six = replace(SHARED, accumulate=6)
+    with pytest.raises(ConfigError, match="need 1, 2, 4, 8, … ranks"):
+        shared(Three(), tmp_path, six)
+    model = nn.Sequential(nn.BatchNorm1d(3))
+    with pytest.raises(ConfigError, match="3 ranks: 0 keeps running statistics"):
+        Trainer(model, CountingTask(), replace(six, reduction="fast"), tmp_path, Silent(), Three())
+
+
+@given(st.integers(0, 2).flatmap(lambda k: st.tuples(st.just(2**k), st.integers(1, 7))), st.integers(0, 2**31))
+def test_the_sum_of_ranks_is_the_sum_of_one(shape, seed):
+    ranks, each = shape
+    values = torch.randn(ranks * each, 5, generator=torch.Generator().manual_seed(seed))
+
+    def added(mine: torch.Tensor) -> torch.Tensor:
+        weight = nn.Parameter(torch.ones(5))
+        backpropagate_pairwise([weight], lambda number: (weight * mine[number]).sum().backward(), len(mine))
+        assert weight.grad is not None
+        return weight.grad
+
+    parts = pairwise_sum([added(part) for part in values.split(each)])
+    assert torch.equal(parts, added(values))
+    assert torch.equal(parts, pairwise_sum(list(values)))
+
+
+def test_masks_depend_on_seed_step_and_micro_batch_alone():
+    random, drawn = Randomness(3, torch.device("cpu")), {}
+    for step in (1, 0):
+        for number in (2, 0, 1):
+            random.at(step, number)
+            drawn[step, number] = torch.rand(4)
+    random = Randomness(3, torch.device("cpu"))
+    for (step, number), before in drawn.items():
+        random.at(step, number)
+        assert torch.equal(torch.rand(4), before)
+    assert len({tuple(each.tolist()) for each in drawn.values()}) == len(drawn)
+
+
+def test_the_place_is_what_torchrun_tells():
+    assert place_of({}) is None
+    assert place_of({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}) == RankPlace(3, 4, 1, 0)
+    for wrong in ({"RANK": "4", "WORLD_SIZE": "4"}, {"RANK": "x", "WORLD_SIZE": "4"}):
+        with pytest.raises(ConfigError, match="RANK"):
+            place_of(wrong)
+
+
+def as_before(folder: Path, config: TrainConfig) -> Trainer:
+    """A trainer of a run that version 1 began: one stream for dropout, and sums of gradients as they come."""
+    made = shared(ALONE, folder, config)
+    made.version, made.randomness = 1, Randomness(config.seed, made.device, running=True)
+    return made
+
+
+def test_a_run_of_an_older_version_goes_on_in_its_own_way(tmp_path):
+    as_before(tmp_path / "whole", SHARED).train()
+    as_before(tmp_path / "parts", replace(SHARED, steps=3)).train()
+    assert b"version" not in content(tmp_path / "parts")[0]["trainer.json"]
+    torch.rand(3)
+    later = shared(ALONE, tmp_path / "parts")
+    assert later.resume()
+    later.train()
+    assert content(tmp_path / "parts") == content(tmp_path / "whole")
+    new = shared(ALONE, tmp_path / "new")
+    new.train()
+    assert content(tmp_path / "new")[1] != content(tmp_path / "whole")[1]
+
+    class Two(Alone):
+        rank, size = 0, 2
+
+    with pytest.raises(ConfigError, match="begun by an older version"):
+        shared(Two(), tmp_path / "parts").resume()
