@@ -20,7 +20,7 @@ from headway.cli.options import check_limits
 from headway.cli.parser import parse
 from headway.cli.stopping import SIGNALS
 from headway.cli.terminal import guarded_streams, tell
-from headway.errors import AdviceWarning, StorageError
+from headway.errors import AdviceWarning, ConfigError, StorageError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with guarded_streams(), SIGNALS.raising():
         try:
             try:
-                _run(words)
+                code = _run(words)
             except SystemExit:
                 sys.stdout.flush()
                 raise
@@ -43,21 +43,35 @@ def main(argv: Sequence[str] | None = None) -> int:
             with contextlib.suppress(StorageError, BrokenPipeError):
                 sys.stdout.flush()
             return report(SIGNALS.cause(error), debug="--debug" in words)
-    return 0
+    return code
 
 
-def _run(words: Sequence[str]) -> None:
+def _run(words: Sequence[str]) -> int:
     arguments = parse(words)
     if arguments.command is None:
-        return
+        return 0
     warnings.showwarning = _one_line
     with limits.raised(dict(arguments.limit)):
         check_limits(arguments)
         with _checked_ahead(arguments):
+            if (count := _processes(arguments)) > 1:
+                from headway.cli.launching import launch, without_option
+
+                return launch(without_option(words, "--nproc"), count)
             if getattr(command(arguments.command), "NEEDS_TORCH", True):
                 _import_torch()
             with _unknown_tokens_told(arguments):
                 command(arguments.command).execute(arguments)
+    return 0
+
+
+def _processes(arguments: argparse.Namespace) -> int:
+    """How many processes a command is to have. Raises ConfigError where torchrun has started them already."""
+    count = getattr(arguments, "nproc", None) or 1
+    if count > 1 and "WORLD_SIZE" in os.environ:
+        raise ConfigError("--nproc starts the ranks itself, and torchrun has started them: leave one of the two out")
+    shows = any(getattr(arguments, name, False) for name in ("help", "dry_run", "print_config"))
+    return 1 if shows else count
 
 
 def _checked_ahead(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:

@@ -6,6 +6,7 @@ import contextlib
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from headway.cli.progress import CallbackList, TrainingBar
@@ -18,6 +19,7 @@ from headway.runs.plan import TrainingPlan
 from headway.storage.commit import commit_file
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, read_log
+from headway.training.ranks import ALONE, Alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,26 @@ def train_and_draw(
     init: Path | None = None,
     length: Length = BY_STEPS,
     samples: bool = False,
+    ranks: Alone = ALONE,
 ) -> None:
-    """Train into a folder with a bar on stderr, and `trackers` by name; the curves are drawn however training ends."""
+    """Train into a folder with a bar on stderr, and `trackers` by name; the curves are drawn however training ends.
+
+    Of several ranks, rank 0 shows and draws.
+    """
+    train = partial(
+        train_run,
+        config,
+        folder,
+        resume=resume,
+        init=init,
+        epochs=length.epochs,
+        budget=length.budget,
+        fixed=length.fixed,
+        ranks=ranks,
+    )
+    if not ranks.first:
+        train()
+        return
     unit = config.task.unit
     label = f"loss ({config.task.loss_unit} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:
@@ -72,16 +92,7 @@ def train_and_draw(
             TrainingBar(folder.name, config.train.steps, unit, notes=length.notes, samples=samples)
         )
         try:
-            train_run(
-                config,
-                folder,
-                CallbackList(bar, *shown),
-                resume=resume,
-                init=init,
-                epochs=length.epochs,
-                budget=length.budget,
-                fixed=length.fixed,
-            )
+            train(CallbackList(bar, *shown))
         except BaseException:
             # A run that was refused stays as it was. Report why training ended, not that nothing can be drawn.
             with contextlib.suppress(StorageError, OSError):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.cli import options
-from headway.errors import ConfigError, DataError, NoColumnError
+from headway.errors import ConfigError, DataError, NoColumnError, RankError
 
 if TYPE_CHECKING:
     from headway.presets.propose import FittedRecipe
     from headway.runs.config import RunConfig
+    from headway.training.ranks import RankPlace
 
 HELP = "train a preset on your data; any config key can be set by --KEY.SUB VALUE"
 EXAMPLES = (
@@ -22,6 +25,7 @@ EXAMPLES = (
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary",
     "headway train gpt-char --init runs/book --data letters.txt --dry-run    how another run would be fine-tuned",
     "headway train --out runs/gpt-char --resume    continue a run with its own config",
+    "headway train gpt2 --data corpus --nproc 8    on 8 GPUs, or by 8 CPU processes, of this machine",
     "headway train gpt-char --help    the config keys of a preset: type, value and meaning",
 )
 OWN_HELP = True  # `add_arguments` declares `-h` itself
@@ -85,6 +89,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="keep the optimiser state in all checkpoints, not in the newest two",
     )
+    parser.add_argument(
+        "--nproc", type=options.positive, metavar="N", help="share each step's micro-batches out among N processes"
+    )
     for name, where in TRACKERS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"write the figures for {where} as well")
     parser.add_argument(
@@ -97,7 +104,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """Train, then draw the curves."""
+    """Train, then draw the curves; of several ranks, only rank 0 prints."""
+    from headway.training.ranks import place_of
+    from headway.training.signals import Interrupted
+
+    place = place_of(os.environ)
+    if place is not None and place.attempt:  # the ranks were started before, and one of them failed
+        arguments.resume = True
+    if place is None or place.rank == 0:
+        _execute(arguments, place)
+        return
+    try:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            _execute(arguments, place)
+    except (RankError, Interrupted) as error:  # as rank 0 says
+        raise SystemExit(error.exit_code) from error
+
+
+def _execute(arguments: Namespace, place: RankPlace | None) -> None:
     scaled: list[str] = []
     budget = _budget(arguments)
     config = resolve(arguments, scaled.append)
@@ -112,6 +136,7 @@ def execute(arguments: Namespace) -> None:
     from headway.cli.outputs import expect_folder
     from headway.cli.terminal import tell
     from headway.cli.training import Length, best_line, next_commands, plan_only, train_and_draw
+    from headway.training.ranks import joined_ranks
 
     folder = _folder(arguments)
     expect_folder(str(folder))
@@ -128,7 +153,7 @@ def execute(arguments: Namespace) -> None:
             print("\n".join(plan.lines()))
         return
     trackers = [name for name in TRACKERS if getattr(arguments, name)]
-    with _telling_what_suits(arguments, config):
+    with _telling_what_suits(arguments, config), joined_ranks(config.train.device, place) as ranks:
         train_and_draw(
             config,
             folder,
@@ -137,6 +162,7 @@ def execute(arguments: Namespace) -> None:
             init=init,
             length=length,
             samples=arguments.samples,
+            ranks=ranks,
         )
     tell(f"trained {folder}; {best_line(folder)}next: {', or '.join(next_commands(folder))}")
     print(folder)

@@ -1,0 +1,101 @@
+"""`headway train --nproc` and torchrun, with real processes; and the examples of docs/scale."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headway.training.checkpoints import Checkpoints
+from headway.training.log import LOG, read_log
+
+ROOT = Path(__file__).parents[2]
+SMALL = (
+    "--train.steps 24 --train.accumulate 4 --train.batch_tokens 64 --train.save_every 4 --train.evaluate_every 12 "
+    "--train.device cpu --model.width 16 --model.layers 1 --model.heads 2 --model.context 16 --task.context 16 "
+    "--model.dropout 0.1"
+)
+ENVIRONMENT = {
+    **os.environ, "PYTHONPATH": os.pathsep.join(str(Path(path).resolve()) for path in sys.path if path),
+    "OMP_NUM_THREADS": "1",
+}  # fmt: skip
+
+
+def command(folder: Path, out: str, more: str = "") -> list[str]:
+    book = folder / "book.txt"
+    book.write_text("the quick brown fox jumps over the lazy dog and runs away from it again\n" * 60)
+    words = f"train gpt-char --data {book} --out {folder / out} {SMALL} {more}"
+    return ["-m", "headway", *shlex.split(words)]
+
+
+def run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+
+
+def content(folder: Path) -> tuple[list[bytes], list[tuple[object, ...]]]:
+    newest = Checkpoints(folder).path(Checkpoints(folder).steps()[-1])
+    log = [(each["step"], each.get("loss"), each.get("val_loss")) for each in read_log(folder / LOG)]
+    return [path.read_bytes() for path in sorted(newest.iterdir())], log
+
+
+def ranks_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def far_listeners(pids: list[int]) -> list[str]:
+    """The addresses other than loopback at which these processes listen."""
+    own = {os.readlink(link) for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()}
+    found = []
+    for table, loopback in (("tcp", "0100007F"), ("tcp6", "00000000000000000000000001000000")):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own and not fields[1].startswith(loopback):
+                found.append(fields[1])
+    return found
+
+
+@pytest.mark.slow  # seven cold starts
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_run_of_two_processes_one_of_them_killed_is_the_run_of_one(tmp_path):
+    alone = run(command(tmp_path, "alone"))
+    assert alone.returncode == 0, alone.stderr
+    with subprocess.Popen(
+        [sys.executable, *command(tmp_path, "two", "--nproc 2")], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    ) as process:
+        deadline = time.monotonic() + 240
+        while not Checkpoints(tmp_path / "two").steps() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ranks = ranks_of(process.pid)
+        listeners = far_listeners([process.pid, *ranks])
+        os.kill(ranks[-1], signal.SIGKILL)
+        _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert len(ranks) == 2
+    assert not listeners
+    assert "rank 1 was ended by SIGKILL; all 2 ranks start again" in err
+    assert content(tmp_path / "two") == content(tmp_path / "alone")
+
+
+@pytest.mark.slow  # three cold starts
+def test_torchrun_starts_ranks_too(tmp_path):
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    ended = run([*torchrun, *command(tmp_path, "torchrun")])
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == f"{tmp_path / 'torchrun'}\n"
+    assert run(command(tmp_path, "alone")).returncode == 0
+    assert content(tmp_path / "torchrun") == content(tmp_path / "alone")
+
+
+def test_the_examples_for_clusters_are_well_formed():
+    subprocess.run(["bash", "-n", str(ROOT / "docs/scale/slurm.sh")], check=True)
+    service, job = yaml.safe_load_all((ROOT / "docs/scale/kubernetes.yaml").read_text())
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"]
+    assert container["command"][-5:-2] == ["gpt2", "--data=/shared/corpus", "--out=/shared/runs/gpt2"]
