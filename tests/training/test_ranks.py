@@ -159,7 +159,7 @@ def test_masks_depend_on_seed_step_and_micro_batch_alone():
 
 def test_the_place_is_what_torchrun_tells():
     assert place_of({}) is None
-    assert place_of({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}) == RankPlace(3, 4, 1, 0)
+    assert place_of({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}) == RankPlace(3, 4, 1, 4, 0)
     for wrong in ({"RANK": "4", "WORLD_SIZE": "4"}, {"RANK": "x", "WORLD_SIZE": "4"}):
         with pytest.raises(ConfigError, match="RANK"):
             place_of(wrong)

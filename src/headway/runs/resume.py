@@ -23,6 +23,8 @@ FREE_TO_CHANGE = (
     "train.non_finite",
     "train.compile",
     "train.reduction",
+    "train.shard",
+    "train.recompute",
     "data.classes",
     "data.tokenizer.fit",  # the tokenizer is trained once
     "data.cache",

@@ -6,12 +6,20 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from headway.errors import DataError
 from headway.storage.manifest import DamagedError, Fingerprint, check_file
+
+# In the order in which safetensors puts tensors into a file: those of wide types first, so that all are aligned.
+_TYPES = (
+    torch.int64, torch.float64, torch.float32, torch.int32, torch.bfloat16, torch.float16, torch.int16, torch.int8,
+    torch.uint8, torch.bool,
+)  # fmt: skip
+_TYPE_NAMES = ("I64", "F64", "F32", "I32", "BF16", "F16", "I16", "I8", "U8", "BOOL")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -32,6 +40,21 @@ def read_tensors(path: Path, expected: Fingerprint | None = None) -> dict[str, T
         if expected is not None and not path.exists():
             raise DamagedError(f"{path.name} was removed meanwhile") from error
         raise DataError(f"{path}: not a readable safetensors file ({error})") from error
+
+
+def safetensors_header(tensors: Mapping[str, Tensor]) -> tuple[bytes, list[str]]:
+    """The beginning of a safetensors file of these tensors, as `write_tensors` writes it, and their order in it."""
+    order = sorted(tensors, key=lambda name: (_TYPES.index(tensors[name].dtype), name))
+    entries, at = {}, 0
+    for name in order:
+        tensor = tensors[name]
+        size = tensor.numel() * tensor.element_size()
+        dtype = _TYPE_NAMES[_TYPES.index(tensor.dtype)]
+        entries[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text, order
 
 
 def file_size(tensors: Mapping[str, Tensor]) -> int:

@@ -26,7 +26,7 @@ from headway.checked_json import JsonFields
 from headway.documents import read_json
 from headway.errors import DataError, NonFiniteError, NoRunError, advise
 from headway.nn.lora import merge
-from headway.storage.commit import commit_file, commit_folder, discard, drop_files, quarantine
+from headway.storage.commit import StagedFolder, commit_file, commit_folder, discard, drop_files, quarantine
 from headway.storage.finite import first_non_finite
 from headway.storage.manifest import MANIFEST, DamagedError, Manifest, check_file, read_manifest
 from headway.storage.run_manifest import RunManifest, read_run_manifest
@@ -73,16 +73,21 @@ class Checkpoints:
 
     def save(self, step: int, model: dict[str, Tensor], trainer: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Commit a checkpoint, unless the step already has one. Raises StorageError."""
-        expect_no_links(self.path(step), inside=self.run)
         if not self.path(step).exists():
-            run = self._run_manifest
-            own = {"step": step} if run is None else {"run": run.run, "step": step}
-            needs = file_size(model) + file_size(trainer) + SMALL_FILES
-            with commit_folder(self.path(step), needs=needs, facts=own) as draft:
+            with self.draft(step, file_size(model) + file_size(trainer)) as draft:
                 draft.tensors(MODEL, model)
                 draft.tensors(TRAINER, trainer)
                 draft.json(FACTS, facts)
         self.mark_latest(step)
+
+    @contextlib.contextmanager
+    def draft(self, step: int, needs: int) -> Iterator[StagedFolder]:
+        """A step's checkpoint of `needs` bytes to write into, committed when the block ends. Raises StorageError."""
+        expect_no_links(self.path(step), inside=self.run)
+        run = self._run_manifest
+        own = {"step": step} if run is None else {"run": run.run, "step": step}
+        with commit_folder(self.path(step), needs=needs + SMALL_FILES, facts=own) as draft:
+            yield draft
 
     def mark_latest(self, step: int) -> None:
         """Write latest.json."""
@@ -207,11 +212,16 @@ class Checkpoints:
                 found.add(read_manifest(self.path(step)).facts.get("run"))
         return {run for run in found if isinstance(run, str)}
 
-    def read(self, step: int) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
-        """The model, the trainer's tensors ({} where they were dropped) and trainer.json of an intact checkpoint."""
+    def read(
+        self, step: int, read: Callable[[Path], dict[str, Tensor]] = read_tensors
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+        """The model, the trainer's tensors ({} where they were dropped) and trainer.json of an intact checkpoint.
+
+        `read` makes tensors of a safetensors file, or of the part of it that a rank needs.
+        """
         kept = TRAINER in self.manifest(step).files
-        trainer = read_tensors(self.path(step) / TRAINER) if kept else {}
-        return self._finite(step, read_tensors(self.path(step) / MODEL)), self._finite(step, trainer), self._facts(step)
+        trainer = read(self.path(step) / TRAINER) if kept else {}
+        return self._finite(step, read(self.path(step) / MODEL)), self._finite(step, trainer), self._facts(step)
 
     def weights(self, *, average: int = 0, merged: bool = True) -> tuple[dict[str, Tensor], list[int]]:
         """The mean of the last `average` intact checkpoints, else the best, else the newest intact one.

@@ -27,6 +27,10 @@ class TrainConfig:
     # how the gradients of micro-batches are added. exact: in one order on 1, 2, 4, … ranks, for the same weights to the
     # bit; fast: as they come; auto: exact on a CPU, fast on a GPU
     reduction: Literal["auto", "exact", "fast"] = "auto"
+    # what each rank holds of weights, gradients and optimiser state. none: all of it; full: its share (FSDP); node: its
+    # share among the ranks of its machine
+    shard: Literal["none", "full", "node"] = "none"
+    recompute: Literal["none", "blocks"] = "none"  # blocks: activations inside blocks are computed again in backward
     seed: int = 0  # of the initial weights, the order of the data and dropout
     device: Literal["auto", "cpu", "cuda"] = "auto"  # auto takes a GPU where there is one
     precision: Literal["fp32", "bf16"] = "fp32"  # bf16: autocast to bfloat16; weights stay in fp32
@@ -53,6 +57,10 @@ class TrainConfig:
             expect_share(name, getattr(self, name))
         for name in ("learning_rate", "clip"):
             expect_not_negative(name, getattr(self, name))
+        if self.reduction == "exact" and self.shard != "none":
+            raise ConfigError(f"train.reduction=exact with train.shard={self.shard}, allowed with shards: auto, fast")
+        if self.lora is not None and self.shard != "none":
+            raise ConfigError(f"train.lora with train.shard={self.shard}: adapters are small; leave one of them out")
         if not 0.0 < self.layer_decay <= 1.0:
             raise ConfigError(f"train.layer_decay={self.layer_decay}, allowed: above 0, at most 1")
         if self.average > self.keep:
@@ -60,4 +68,5 @@ class TrainConfig:
 
     def exact_on(self, device: str) -> bool:
         """Whether gradients are added in one order for any number of ranks, on a device of this type."""
-        return self.reduction == "exact" or (self.reduction == "auto" and device == "cpu")
+        automatic = self.reduction == "auto" and device == "cpu" and self.shard == "none"
+        return self.reduction == "exact" or automatic

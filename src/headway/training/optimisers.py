@@ -79,6 +79,8 @@ def _expect_moments(beta1: float, beta2: float, eps: float) -> None:
     expect_not_negative("optimiser.eps", eps)
 
 
+MEANS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # the state of the optimisers that has the shape of a parameter
+
 Optimiser = Sgd | Adam | AdamW | Muon
 
 

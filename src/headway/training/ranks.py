@@ -27,6 +27,7 @@ from headway.training.gradient_sums import pairwise_sum
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
+    from torch.distributed.device_mesh import DeviceMesh
 
 T = TypeVar("T")
 STORE = "HEADWAY_STORE"  # the file by which the ranks of `--nproc` find each other
@@ -43,6 +44,7 @@ class RankPlace:
     rank: int
     size: int
     local: int  # the rank on this machine, which is the number of its GPU
+    beside: int  # the ranks on this machine
     attempt: int  # how often the ranks were started before
 
 
@@ -50,14 +52,14 @@ def place_of(environment: Mapping[str, str]) -> RankPlace | None:
     """The place that the environment variables of torchrun give a process; None without them. Raises ConfigError."""
     if "RANK" not in environment or "WORLD_SIZE" not in environment:
         return None
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT")
     try:
-        rank, size, local, attempt = (int(environment.get(name, "0")) for name in names)
+        rank, size, local, beside, attempt = (int(environment.get(name, "0")) for name in names)
     except ValueError as error:
         raise ConfigError(f"{', '.join(names)}: expected whole numbers, as torchrun sets them ({error})") from error
     if not 0 <= rank < size:
         raise ConfigError(f"RANK={rank}, allowed with WORLD_SIZE={size}: 0 to {size - 1}")
-    return RankPlace(rank, size, local, attempt)
+    return RankPlace(rank, size, local, beside or size, attempt)
 
 
 class Alone:
@@ -85,16 +87,24 @@ class Alone:
         """The values that rank 0 has."""
         return values
 
+    def any(self, here: bool) -> bool:
+        """Whether something is so on any rank."""
+        return here
+
     def expect_alike(self, step: int) -> None:
         """Wait for all ranks to come here. Raises RankError if they did not find the same checkpoint."""
 
-    def add(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add the gradients of all ranks, in place."""
+    def add(self, parameters: Iterable[nn.Parameter], *, exact: bool = True) -> None:
+        """Add the gradients of all ranks, in place; `exact`: in an order that does not depend on their number."""
 
     @contextlib.contextmanager
     def in_turn(self) -> Iterator[None]:
         """Run the block on rank 0 first, and on the others when that is done."""
         yield
+
+    def told_text(self, text: str) -> str:
+        """The text that rank 0 has."""
+        return text
 
     def saved(self) -> None:
         """A checkpoint was written."""
@@ -106,7 +116,7 @@ class Ranks(Alone):
     def __init__(self, place: RankPlace, store: Store) -> None:
         import torch.distributed as dist
 
-        self.dist, self.store = dist, store
+        self.dist, self.store, self.place = dist, store, place
         self.rank, self.size, self.first = place.rank, place.size, place.rank == 0
         self._turns, self._signal = 0, None
 
@@ -150,11 +160,11 @@ class Ranks(Alone):
                 "the run folder must be on a disk that all machines share"
             )
 
-    def add(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Add the gradients of all ranks, in place: pairwise in the order of the ranks, with the same bits on all.
+    def add(self, parameters: Iterable[nn.Parameter], *, exact: bool = True) -> None:
+        """Add the gradients of all ranks, in place; `exact`: pairwise in the order of the ranks.
 
-        Each rank gets a share of every rank's gradients, adds it, and hands the sum to the others: as many bytes as a
-        ring all-reduce moves. A parameter that no rank has a gradient of is left without one.
+        There each rank gets a share of every rank's gradients, adds it, and hands the sum to the others: as many bytes
+        as a ring all-reduce moves. A parameter that no rank has a gradient of is left without one.
         """
         given = [parameter for parameter in parameters if parameter.requires_grad]
         reached = torch.tensor([p.grad is not None for p in given], dtype=torch.int32, device=self._device)
@@ -165,10 +175,22 @@ class Ranks(Alone):
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         for bucket in _buckets([p.grad for p in found if p.grad is not None]):
-            self._add_bucket(bucket)
+            self._add_bucket(bucket, exact=exact)
 
-    def _add_bucket(self, gradients: list[Tensor]) -> None:
+    def _add_bucket(self, gradients: list[Tensor], *, exact: bool) -> None:
         flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
+        if exact:
+            flat = self._pairwise(flat)
+        else:
+            with _contact():
+                self.dist.all_reduce(flat)
+        at = 0
+        for gradient in gradients:
+            gradient.copy_(flat[at : at + gradient.numel()].view_as(gradient))
+            at += gradient.numel()
+
+    def _pairwise(self, flat: Tensor) -> Tensor:
+        """The sum of all ranks' values (N,), of which each rank adds a share."""
         share = -(-len(flat) // self.size)
         padded = torch.nn.functional.pad(flat, (0, share * self.size - len(flat)))
         received = torch.empty_like(padded)
@@ -176,10 +198,7 @@ class Ranks(Alone):
             self.dist.all_to_all_single(received, padded)
             own = pairwise_sum(list(received.view(self.size, share)))
             self.dist.all_gather(list(padded.view(self.size, share)), own)
-        at = 0
-        for gradient in gradients:
-            gradient.copy_(padded[at : at + gradient.numel()].view_as(gradient))
-            at += gradient.numel()
+        return padded[: len(flat)]
 
     @contextlib.contextmanager
     def in_turn(self) -> Iterator[None]:
@@ -193,6 +212,33 @@ class Ranks(Alone):
         if self.first:
             with _contact():
                 self.store.set(key, "done")
+
+    def any(self, here: bool) -> bool:
+        """Whether something is so on any rank."""
+        return bool(self.joined(torch.tensor([here], dtype=torch.int64, device=self._device)).sum().item())
+
+    def told_text(self, text: str) -> str:
+        """The text that rank 0 has."""
+        data = text.encode() if self.first else b""
+        room = torch.zeros(int(self.told([float(len(data))])[0]), dtype=torch.uint8)
+        if self.first:
+            room = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        room = room.to(self._device)
+        with _contact():
+            self.dist.broadcast(room, 0)
+        return bytes(room.tolist()).decode()
+
+    def mesh(self, *, by_machine: bool) -> DeviceMesh:
+        """The ranks as a mesh (size,), or as (machines, ranks of each)."""
+        from torch.distributed.device_mesh import init_device_mesh
+
+        each = self.place.beside if by_machine else self.size
+        if self.size % each:
+            raise ConfigError(
+                f"train.shard=node: {self.size} ranks, {each} on this machine, which does not divide them"
+            )
+        shape = (self.size // each, each) if by_machine else (self.size,)
+        return init_device_mesh(self._device.type, shape, mesh_dim_names=("machine", "rank")[-len(shape) :])
 
     def saved(self) -> None:
         """A checkpoint was written."""
@@ -213,7 +259,7 @@ def joined_ranks(device: str, place: RankPlace | None) -> Iterator[Alone]:
 
     `device` is that of the config: GPUs talk by NCCL, CPUs by gloo.
     """
-    if place is None or place.size == 1:
+    if place is None:
         yield ALONE
         return
     import torch.distributed as dist

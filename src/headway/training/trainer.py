@@ -21,7 +21,7 @@ from headway.nn.lora import merged_adapters
 from headway.storage.commit import AppendLog, NoLog, commit_file, remove_stale_drafts
 from headway.storage.finite import first_non_finite
 from headway.storage.targets import expect_regular
-from headway.storage.tensors import set_weights
+from headway.storage.tensors import read_tensors, set_weights
 from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Stateful, TrainingTask, Validated
 from headway.training.best import BestCheckpoint, best_in, criterion_of, resumed_best
 from headway.training.callbacks import Callback
@@ -31,10 +31,12 @@ from headway.training.cuda_graph import CudaGraphSteps, unsupported_reason
 from headway.training.devices import compile_features, pick_device
 from headway.training.gradient_sums import backpropagate_pairwise
 from headway.training.log import LOG, log_bytes, log_line, parse_log, read_log, run_of_log
-from headway.training.optimisers import build_optimisers
+from headway.training.optimisers import MEANS, build_optimisers
+from headway.training.parallel import compile_blocks, recompute_blocks, release, shard_model
 from headway.training.parameters import choose_parameters, layer_shares
 from headway.training.randomness import STEP, VALIDATION, VERSION, Randomness
-from headway.training.ranks import ALONE, Alone
+from headway.training.ranks import ALONE, Alone, Ranks
+from headway.training.shards import as_shard, local, read_rows, save_shards, whole
 from headway.training.sharing import expect_shared_out
 from headway.training.signals import Interrupted, StopRequest
 
@@ -56,6 +58,11 @@ class Trainer:
         self.device = pick_device(config.device)
         choose_parameters(model, config)
         self.model = model.to(self.device)
+        self.sharded = config.shard != "none" and isinstance(ranks, Ranks)
+        if config.recompute == "blocks":
+            recompute_blocks(self.model)
+        if self.sharded:
+            shard_model(self.model, ranks, by_machine=config.shard == "node")
         shares = layer_shares(self.model, config.layer_decay) if config.layer_decay != 1.0 else None
         self.optimisers = build_optimisers(config.optimiser, self.model, shares)
         self.checkpoints = Checkpoints(run, callback.note)
@@ -76,7 +83,10 @@ class Trainer:
                     task, self.optimisers, self.device, gradients=self._gradients, apply=self._apply
                 )
             replays = task.fixed_shapes and self.device.type == "cuda" and self.graphed is None
-            compile_features(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
+            if self.sharded:
+                compile_blocks(self.model, fixed=task.fixed_shapes)
+            else:
+                compile_features(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
         self.stop_request = StopRequest(callback.note)
         self.version = VERSION
         self.randomness = Randomness(config.seed, self.device, running=self.graphed is not None)
@@ -217,12 +227,14 @@ class Trainer:
             loss.backward()
             losses.append(loss.detach().double())
 
-        if self.version > 1 and self.config.exact_on(self.device.type):
+        exact = self.version > 1 and self.config.exact_on(self.device.type)
+        if exact:
             backpropagate_pairwise(list(self.model.parameters()), backward, len(batches))
         else:
             for number in range(len(batches)):
                 backward(number)
-        self.ranks.add(self.model.parameters())
+        if not self.sharded:  # FSDP has added its shards
+            self.ranks.add(self.model.parameters(), exact=exact)
         return self.ranks.joined(torch.stack(losses)).sum(), self._clip()
 
     def _rate(self, step: int) -> float:
@@ -245,7 +257,7 @@ class Trainer:
     def _clip(self) -> Tensor:
         """The norm of the gradient, which is clipped to `config.clip`."""
         parameters = [p for p in self.model.parameters() if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        norm = whole(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
         if self.config.clip:
             torch.nn.utils.clip_grads_with_norm_(parameters, self.config.clip, norm)
         return norm
@@ -259,7 +271,7 @@ class Trainer:
 
     def _not_finite(self, loss: float, norm: float) -> None:
         """Handle a NaN or infinite step: stop, skip it, or roll back to the last checkpoint and skip the batch."""
-        gradients = {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
+        gradients = {name: local(p.grad) for name, p in self.model.named_parameters() if p.grad is not None}
         where, state = first_non_finite(gradients), self._first_non_finite()
         what = f"step {self.step}: loss {loss}, gradient norm {norm}"
         what += "" if where is None else f", first in the gradient of {where}"
@@ -277,7 +289,9 @@ class Trainer:
     def _first_non_finite(self) -> str | None:
         """The first tensor of weights, EMA and optimiser state that is not finite, as a checkpoint names it."""
         ema = {f"ema.{name}": tensor for name, tensor in self.ema.items()}
-        return first_non_finite({**self.model.state_dict(), **ema, **self._optimiser_state()})
+        held = {**self.model.state_dict(), **ema, **self._optimiser_state()}
+        found = first_non_finite({name: local(tensor) for name, tensor in held.items()})
+        return found or ("a part of another rank" if self.ranks.any(found is not None) else None)
 
     def _bad_state(self, what: str) -> None:
         self._handle(what, advice="lower train.learning_rate, or set train.non_finite to rollback")
@@ -312,6 +326,9 @@ class Trainer:
                 samples = self.task.samples(self.model, self.device)
             except NonFiniteError as error:  # of decoding: the weights are finite, what they compute is not
                 found, samples = math.nan, [str(error)]
+            finally:
+                if self.sharded:
+                    release(self.model)
         value, self.tuned, beside = self._agreed(found if isinstance(found, Validated) else Validated(found, {}))
         entry = {"step": self.step, "val_loss": value, **beside}
         self.best = self.best.after(entry)
@@ -363,12 +380,17 @@ class Trainer:
         Raises StorageError. A state that is not finite is not saved: NonFiniteError, or the state is rolled back.
         """
         self._expect_finite()
+        if self.sharded:
+            save_shards(self.checkpoints, self.step, *self._state(), self.ranks)
         with self.ranks.in_turn():
             if self.ranks.first:
-                self._save()
+                if not self.sharded:
+                    self.checkpoints.save(self.step, *self._state())
+                self._finish_save()
                 self.ranks.saved()
 
-    def _save(self) -> None:
+    def _state(self) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
+        """What a checkpoint holds: the model, the training state, and trainer.json."""
         with self._averaged():
             model = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tensors = {f"model.{name}": t.detach() for name, t in self.model.state_dict().items()} if self.ema else {}
@@ -383,8 +405,7 @@ class Trainer:
             **self.best.to_json(), "stale": self.stale, **({TUNED: self.tuned} if self.tuned else {}),
             **({"version": self.version} if self.version > 1 else {}),
         }  # fmt: skip
-        self.checkpoints.save(self.step, model, tensors, facts)
-        self._finish_save()
+        return model, tensors, facts
 
     def _finish_save(self) -> None:
         """Write latest.json and best.json, and remove what is not kept, once the new checkpoint is on disk."""
@@ -416,7 +437,8 @@ class Trainer:
                 raise NoRunError(f"{self.checkpoints.folder}: {self._not_resumable()}")
             self.ranks.expect_alike(0)
             return False
-        model, tensors, facts = self.checkpoints.read(step)
+        model, tensors, facts = self.checkpoints.read(step, self._rows_of_rank if self.sharded else read_tensors)
+        model, tensors = self._as_held(model), self._as_held(tensors)
         if self.ema:
             self.ema = {name: tensors[f"ema.{name}"].to(self.device) for name in self.ema}
             model = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
@@ -441,6 +463,23 @@ class Trainer:
         self.randomness.restore(tensors, self.step)
         self.ranks.expect_alike(step)  # all have read it before rank 0 may remove it
         return True
+
+    def _rows_of_rank(self, path: Path) -> dict[str, Tensor]:
+        return read_rows(path, self._held())
+
+    def _as_held(self, found: dict[str, Tensor]) -> dict[str, Tensor]:
+        held = self._held() if self.sharded else {}
+        return {name: as_shard(tensor, held[name]) if name in held else tensor for name, tensor in found.items()}
+
+    def _held(self) -> dict[str, Tensor]:
+        """The tensors of the model by all names under which a checkpoint has one that is cut like them."""
+        named = self.model.state_dict()
+        held = {f"{part}{name}": tensor for part in ("", "model.", "ema.") for name, tensor in named.items()}
+        for n, optimiser in enumerate(self.optimisers):
+            parameters = [each for group in optimiser.param_groups for each in group["params"]]
+            for key, parameter in enumerate(parameters):
+                held |= {f"optimiser.{n}.{key}.{name}": parameter for name in MEANS}
+        return held
 
     def _set_version(self, facts: dict[str, Any]) -> None:
         """Go on as the version did that began the run. Raises NoRunError, ConfigError."""

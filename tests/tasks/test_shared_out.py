@@ -1,0 +1,103 @@
+"""Every task of the registry, trained by 1, 2 and 4 ranks: the same bytes, also if another number of ranks goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headway.config import flat, plain
+from headway.errors import ConfigError
+from headway.reliability.runs import TINY, TinyRun
+from headway.runs.config import RunConfig
+from headway.runs.train import train_run
+from headway.training.ranks import ALONE, Alone
+from headway.training.signals import Interrupted
+from tests.training.small import Silent
+from tests.training.test_ranks import content
+from tests.training.together import together
+
+SHARED_OUT = [name for name, tiny in TINY.items() if tiny.trained and tiny.available and name != "world"]
+STEPS = 30
+
+
+class Stopping(Silent):
+    """Sends this process SIGTERM after a step."""
+
+    def __init__(self, step: int | None) -> None:
+        super().__init__()
+        self.at = step
+
+    def step(self, entry: dict[str, object]) -> None:
+        if entry["step"] == self.at:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def config_of(tiny: TinyRun, cache: Path, steps: int) -> RunConfig:
+    """The task's tiny run with four micro-batches a step, and dropout where its model has some."""
+    keys = flat(plain(tiny.config(cache)))
+    dropout = [key for key in keys if key.startswith("model.") and key.endswith(".dropout")]
+    often = {"train.steps": steps, "train.evaluate_every": steps // 2, "train.save_every": steps // 3}
+    return tiny.config(cache, {**often, "train.accumulate": 4, **dict.fromkeys(dropout, 0.1)})
+
+
+def training(config: RunConfig, folder: Path, stop: int | None = None) -> Callable[[Alone], int]:
+    """What each rank does: train, or go on, and stop after a step."""
+
+    def work(ranks: Alone) -> int:
+        resume = (folder / "config.yaml").exists()
+        try:
+            train_run(config, folder, Stopping(stop if ranks.first else None), resume=resume, ranks=ranks)
+        except Interrupted as error:
+            return error.exit_code
+        return 0
+
+    return work
+
+
+def codes(count: int, work: Callable[[Alone], int]) -> set[int | None]:
+    ended = together(count, work)
+    assert not any(each.problem for each in ended), [each.err for each in ended]
+    return {each.code for each in ended}
+
+
+def expect_same_run(name: str, folder: Path, steps: int, counts: tuple[int, ...]) -> None:
+    """Train by each number of ranks, and by 2 that stop, then 4 that stop, then one."""
+    tiny = TINY[name]
+    with tiny.short():
+        config = config_of(tiny, folder / "cache", steps)
+        assert codes(1, training(config, folder / "1")) == {0}
+        for count in counts:
+            assert codes(count, training(config, folder / str(count))) == {0}
+            assert content(folder / str(count)) == content(folder / "1"), count
+        assert codes(2, training(config, folder / "parts", stop=1)) == {143}
+        if len(counts) > 1:
+            assert codes(4, training(config, folder / "parts", stop=steps // 2)) == {143}
+        assert codes(1, training(config, folder / "parts")) == {0}
+        assert content(folder / "parts") == content(folder / "1")
+
+
+@pytest.mark.slow  # six trainings of 30 steps for each task
+@pytest.mark.parametrize("name", SHARED_OUT)
+def test_any_number_of_ranks_trains_the_same_run(name, tmp_path):
+    expect_same_run(name, tmp_path, STEPS, (2, 4))
+
+
+@pytest.mark.parametrize("name", ["translation"])
+def test_two_ranks_train_the_same_run(name, tmp_path):
+    expect_same_run(name, tmp_path, 3, (2,))
+
+
+def test_a_task_that_makes_its_own_data_is_refused(tmp_path):
+    class Two(Alone):
+        rank, size = 0, 2
+
+    tiny = TINY["world"]
+    if not tiny.available:
+        pytest.skip("needs gymnasium")
+    with tiny.short(), pytest.raises(ConfigError, match="makes its own data while it trains"):
+        train_run(tiny.config(tmp_path), tmp_path / "run", Silent(), ranks=Two())
+    assert ALONE.first
