@@ -378,6 +378,7 @@ NOT_RUN = {
         "starts processes; tests/cli/test_nproc.py does it"
     ),
     "headway train gpt2 --data corpus --nproc 8": "eight processes; tests/cli/test_nproc.py starts two",
+    "headway verify runs/gpt-char --ranks 2": "starts processes; tests/cli/test_nproc.py does it",
     **dict.fromkeys(
         (
             "headway serve runs/gpt-char",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from headway.cli.rank_check import RankCheck, expect_equal
+from headway.errors import VerificationError
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, read_log
 
@@ -81,6 +84,27 @@ def test_a_run_of_two_processes_one_of_them_killed_is_the_run_of_one(tmp_path):
     assert not listeners
     assert "rank 1 was ended by SIGKILL; all 2 ranks start again" in err
     assert content(tmp_path / "two") == content(tmp_path / "alone")
+
+
+@pytest.mark.slow  # six cold starts
+def test_verify_compares_one_process_with_two(tmp_path):
+    assert run(command(tmp_path, "made", "--train.steps 2")).returncode == 0
+    found = run(["-m", "headway", "verify", str(tmp_path / "made"), "--ranks", "2", "--json"])
+    assert found.returncode == 0, found.stderr
+    told = json.loads(found.stdout)
+    assert told["equal"]
+    assert told["alone"] == told["together"]
+    refused = run(["-m", "headway", "verify", str(tmp_path / "made"), "--ranks", "3"])
+    assert refused.returncode == 2
+    assert "sums in one order need 1, 2, 4, 8, … ranks" in refused.stderr
+
+
+def test_other_weights_of_several_processes_are_an_error():
+    check = RankCheck(2, "cpu", "a" * 64, "b" * 64)
+    assert check.lines()[-1] == "different bytes: train.reduction exact does not hold here"
+    with pytest.raises(VerificationError, match="2 processes train other weights"):
+        expect_equal(check, "runs/x")
+    expect_equal(RankCheck(2, "cpu", "a" * 64, "a" * 64), "runs/x")
 
 
 @pytest.mark.slow  # three cold starts

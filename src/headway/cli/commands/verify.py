@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.terminal import is_terminal, tell
-from headway.errors import DataError, VerificationError
+from headway.errors import ConfigError, DataError, VerificationError
 
 if TYPE_CHECKING:
     from headway.runs import Run
@@ -20,6 +20,7 @@ HELP = "whether cache, batch, padding, kernels, precisions and export agree on t
 EXAMPLES = (
     "headway verify runs/en-de                              a verdict for each: rounding, or a bug",
     "headway verify runs/gpt-char 'to be or not to be'      on a line of your own",
+    "headway verify runs/gpt-char --ranks 2                 do two processes train the same bytes as one?",
 )
 
 
@@ -33,6 +34,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--input", metavar="FILE", help="inputs, one per line; a translation model's may be SOURCE<tab>TARGET"
     )
     parser.add_argument("--compiled", action="store_true", help="check the torch.compile path as well: a minute more")
+    parser.add_argument(
+        "--ranks", type=options.positive, metavar="N", help="instead: whether N processes train the same bytes as one"
+    )
     options.add_json(parser)
 
 
@@ -42,6 +46,9 @@ def execute(arguments: Namespace) -> None:
     from headway.cli.loading import load_run
     from headway.cli.verify_report import verify_parts
 
+    if arguments.ranks is not None:
+        _check_ranks(arguments)
+        return
     run = load_run(arguments)
     report = _report(run, _given(arguments), compiled=arguments.compiled)
     for note in report.subject.inputs.notes:
@@ -53,6 +60,28 @@ def execute(arguments: Namespace) -> None:
     if report.bugs:
         named, checks = ", ".join(report.bugs), report.checked
         raise VerificationError(f"{arguments.run}: {len(report.bugs)} of {checks} checks found a bug: {named}")
+
+
+def _check_ranks(arguments: Namespace) -> None:
+    """Print the checksums of what one process and several have trained; raises VerificationError if they differ."""
+    import torch
+
+    from headway.cli.rank_check import check_ranks, expect_equal
+    from headway.runs.folder import read_config
+
+    if arguments.text or arguments.input or arguments.compiled:
+        raise ConfigError("--ranks trains on the run's own data; leave TEXT, --input and --compiled out")
+    folder = Path(arguments.run)
+    read_config(folder)  # checks that it is one
+    gpus = torch.cuda.device_count() >= arguments.ranks and arguments.device != "cpu"
+    tell(f"training 4 steps by 1 and by {arguments.ranks} processes, in a temporary folder")
+    found = check_ranks(folder, arguments.ranks, "cuda" if gpus else "cpu")
+    if arguments.json:
+        figures = {"ranks": found.ranks, "equal": found.equal, "alone": found.alone, "together": found.together}
+        print(json.dumps(figures))
+    else:
+        print("\n".join(found.lines()))
+    expect_equal(found, arguments.run)
 
 
 def _given(arguments: Namespace) -> list[str]:
