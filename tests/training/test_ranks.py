@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from torch import nn
 
 from headway.errors import ConfigError, NonFiniteError
 from headway.models import build_model
+from headway.tasks.sharing import in_parts, shared_by
+from headway.tasks.training_task import cross_entropy
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.gradient_sums import backpropagate_pairwise, pairwise_sum
@@ -190,3 +193,48 @@ def test_a_run_of_an_older_version_goes_on_in_its_own_way(tmp_path):
 
     with pytest.raises(ConfigError, match="begun by an older version"):
         shared(Two(), tmp_path / "parts").resume()
+
+
+class Scored(CountingTask):
+    """A task whose validation is shared out, in parts of which the number of ranks is no divisor."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(SHARED.batch_tokens)
+        self.log = log
+
+    def validate(self, model: nn.Module, device: torch.device) -> float:
+        def scored(row: int) -> tuple[float]:
+            with self.log.open("a") as file:
+                file.write(f"{row}\n")
+            ids = torch.from_numpy(self.ids[8 * row : 8 * row + 9].astype("int64"))
+            return (float(cross_entropy(model(ids[None, :8]), ids[None, 1:])),)
+
+        return sum(each for (each,) in in_parts(iter(range(7)), scored)) / 56
+
+
+def test_a_validation_is_shared_out_with_the_figure_of_one_process(tmp_path):
+    config = replace(SHARED, steps=1)
+
+    def work(folder: Path) -> Callable[[Alone], None]:
+        return lambda ranks: shared(ranks, folder, config, task=Scored(folder / f"{ranks.rank}.txt")).train()
+
+    for count in (1, 2, 4):
+        (tmp_path / str(count)).mkdir()
+        assert {each.code for each in together(count, work(tmp_path / str(count)))} == {0}
+    assert losses(tmp_path / "1") == losses(tmp_path / "2") == losses(tmp_path / "4")
+    assert (tmp_path / "2" / "1.txt").read_text().split() == ["1", "3", "5", "6"]
+    assert (tmp_path / "4" / "3.txt").read_text().split() == ["3", "6"]
+
+
+def test_a_part_that_is_nan_on_one_rank_is_an_error_on_all(tmp_path):
+    def work(ranks: Alone) -> int:
+        def scored(row: int) -> tuple[float]:
+            if row == 1:
+                raise NonFiniteError("here")
+            return (1.0,)
+
+        with shared_by(ranks if ranks.size > 1 else None), pytest.raises(NonFiniteError):
+            in_parts(range(4), scored)
+        return 0
+
+    assert {each.code for each in together(2, work)} == {0}

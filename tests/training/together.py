@@ -12,7 +12,7 @@ from pathlib import Path
 from headway.reliability.process import Child, Ended, start
 from headway.training.ranks import STORE, Alone, RankPlace, joined_ranks
 
-GRACE = 3.0  # seconds
+GRACE = 1.0  # seconds
 
 
 def together(count: int, work: Callable[[Alone], object], beside: int | None = None) -> list[Ended]:

@@ -127,7 +127,7 @@ class Ranks(Alone):
 
     def total(self, count: int, signal: int | None) -> int:
         """The sum of all ranks' counts; tells them of this rank's signal as well."""
-        own = torch.tensor([count, signal or 0], dtype=torch.int64, device=self._device)
+        own = torch.tensor([count, signal or 0], dtype=torch.int64, device=self.device)
         counts, signals = self.joined(own).view(self.size, 2).T.tolist()
         self._signal = max(signals) or None
         return sum(counts)
@@ -145,7 +145,7 @@ class Ranks(Alone):
 
     def told(self, values: list[float]) -> list[float]:
         """The values that rank 0 has."""
-        word = torch.tensor(values, dtype=torch.float64, device=self._device)
+        word = torch.tensor(values, dtype=torch.float64, device=self.device)
         with _contact():
             self.dist.broadcast(word, 0)
             found: list[float] = word.tolist()
@@ -153,7 +153,7 @@ class Ranks(Alone):
 
     def expect_alike(self, step: int) -> None:
         """Wait for all ranks to come here. Raises RankError if they did not find the same checkpoint."""
-        found = self.joined(torch.tensor([step], dtype=torch.int64, device=self._device)).tolist()
+        found = self.joined(torch.tensor([step], dtype=torch.int64, device=self.device)).tolist()
         if len(set(found)) > 1:
             raise RankError(
                 f"the ranks found checkpoints of different steps ({', '.join(map(str, found))}): "
@@ -167,7 +167,7 @@ class Ranks(Alone):
         as a ring all-reduce moves. A parameter that no rank has a gradient of is left without one.
         """
         given = [parameter for parameter in parameters if parameter.requires_grad]
-        reached = torch.tensor([p.grad is not None for p in given], dtype=torch.int32, device=self._device)
+        reached = torch.tensor([p.grad is not None for p in given], dtype=torch.int32, device=self.device)
         with _contact():
             self.dist.all_reduce(reached, op=self.dist.ReduceOp.MAX)
         found = [p for p, any_rank in zip(given, reached.tolist(), strict=True) if any_rank]
@@ -215,7 +215,7 @@ class Ranks(Alone):
 
     def any(self, here: bool) -> bool:
         """Whether something is so on any rank."""
-        return bool(self.joined(torch.tensor([here], dtype=torch.int64, device=self._device)).sum().item())
+        return bool(self.joined(torch.tensor([here], dtype=torch.int64, device=self.device)).sum().item())
 
     def told_text(self, text: str) -> str:
         """The text that rank 0 has."""
@@ -223,7 +223,7 @@ class Ranks(Alone):
         room = torch.zeros(int(self.told([float(len(data))])[0]), dtype=torch.uint8)
         if self.first:
             room = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        room = room.to(self._device)
+        room = room.to(self.device)
         with _contact():
             self.dist.broadcast(room, 0)
         return bytes(room.tolist()).decode()
@@ -238,7 +238,7 @@ class Ranks(Alone):
                 f"train.shard=node: {self.size} ranks, {each} on this machine, which does not divide them"
             )
         shape = (self.size // each, each) if by_machine else (self.size,)
-        return init_device_mesh(self._device.type, shape, mesh_dim_names=("machine", "rank")[-len(shape) :])
+        return init_device_mesh(self.device.type, shape, mesh_dim_names=("machine", "rank")[-len(shape) :])
 
     def saved(self) -> None:
         """A checkpoint was written."""
@@ -246,7 +246,7 @@ class Ranks(Alone):
             Path(os.environ[SAVED]).touch()
 
     @property
-    def _device(self) -> torch.device:
+    def device(self) -> torch.device:
         return pick_device("cuda" if self.dist.get_backend() == "nccl" else "cpu")
 
 

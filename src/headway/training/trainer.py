@@ -22,6 +22,7 @@ from headway.storage.commit import AppendLog, NoLog, commit_file, remove_stale_d
 from headway.storage.finite import first_non_finite
 from headway.storage.targets import expect_regular
 from headway.storage.tensors import read_tensors, set_weights
+from headway.tasks.sharing import shared_by
 from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Stateful, TrainingTask, Validated
 from headway.training.best import BestCheckpoint, best_in, criterion_of, resumed_best
 from headway.training.callbacks import Callback
@@ -319,7 +320,8 @@ class Trainer:
     def _evaluate(self) -> dict[str, Any]:
         # Features compiled for training batches would be recompiled for each shape of an evaluation.
         eager = torch.compiler.set_stance("force_eager") if self.graphed else contextlib.nullcontext()
-        with eager, self._averaged(), merged_adapters(self.model), self._own_randomness():
+        sharers = shared_by(self.ranks if isinstance(self.ranks, Ranks) else None)
+        with eager, sharers, self._averaged(), merged_adapters(self.model), self._own_randomness():
             self.model.eval()
             try:
                 found = self.task.validate(self.model, self.device)

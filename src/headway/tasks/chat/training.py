@@ -21,6 +21,7 @@ from headway.errors import DataError
 from headway.metrics.language import LanguageReport
 from headway.tasks.base import named_split
 from headway.tasks.chat.config import Chat
+from headway.tasks.sharing import in_parts
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 
 LEARNT = 1 << 31  # the bit of a stored token that the model learns to write
@@ -93,12 +94,14 @@ class ChatTraining:
     def evaluate(self, model: nn.Module, device: torch.device, split: str) -> LanguageReport:
         """The tokens of all answers of a split, with the end of each."""
         kept = self._kept(split)
-        nats, count = 0.0, 0
-        for rows in Bucketed(self._lengths(split, kept), EVALUATION_TOKENS, 0).epoch(0):
+
+        def scored(rows: Indices) -> tuple[float, int]:
             batch = self._batch(split, kept[rows]).to(device)
-            nats += float(cross_entropy(model(*batch.inputs), batch.targets))
-            count += batch.count
-        return LanguageReport(nats, count)
+            return float(cross_entropy(model(*batch.inputs), batch.targets)), batch.count
+
+        batches = Bucketed(self._lengths(split, kept), EVALUATION_TOKENS, 0).epoch(0)
+        nats, count = (sum(column) for column in zip(*in_parts(batches, scored), strict=True))
+        return LanguageReport(nats, int(count))
 
     @torch.no_grad()
     def answered(self, model: nn.Module, device: torch.device, split: str, most: int = ANSWERS) -> list[Answered]:

@@ -18,6 +18,7 @@ from headway.models.decision_transformer import Decision
 from headway.tasks.decision_transformer.config import Deciding
 from headway.tasks.decision_transformer.play import follow
 from headway.tasks.decision_transformer.report import PlayedReturns, ReturnsReport
+from headway.tasks.sharing import in_parts
 from headway.tasks.training_task import IGNORED, Batch, Phase, Term, cross_entropy
 
 EVALUATED = 256  # windows in one forward pass of an evaluation
@@ -78,13 +79,16 @@ class DecisionTraining:
     @torch.no_grad()
     def evaluate(self, model: nn.Module, device: torch.device, split: str) -> float:
         """Nats an action, over windows spread through a split."""
-        windows, total, count = self.splits[split].windows, 0.0, 0
+        windows = self.splits[split].windows
         picked = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), 4 * EVALUATED)).astype(np.int64))
-        for at in range(0, len(picked), EVALUATED):
+
+        def scored(at: int) -> tuple[float, int]:
             batch = self._batch(split, picked[at : at + EVALUATED]).to(device)
-            total += float(cross_entropy(model(*batch.inputs), batch.targets))
-            count += batch.count
-        return total / count
+            return float(cross_entropy(model(*batch.inputs), batch.targets)), batch.count
+
+        found = in_parts(range(0, len(picked), EVALUATED), scored)
+        total, count = (sum(column) for column in zip(*found, strict=True))
+        return float(total / count)
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """What the log holds."""

@@ -21,6 +21,7 @@ from headway.metrics.accuracy_by_position import PositionReport, position_report
 from headway.metrics.language import LanguageReport
 from headway.tasks.base import named_split
 from headway.tasks.language_modelling.config import Language
+from headway.tasks.sharing import in_parts
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 
 EVALUATION_TOKENS = 16384  # in one forward pass of an evaluation
@@ -112,7 +113,8 @@ class LanguageTraining:
             raise ConfigError(f"context={context}, stride={stride}: expected 1 <= stride <= context")
         ids = self.ids(split)
         batches = windows(ids, context, stride)
-        nats = sum(float(cross_entropy(model(x.to(device)), y.to(device))) for x, y in batches)
+        found = in_parts(batches, lambda pair: (float(cross_entropy(model(pair[0].to(device)), pair[1].to(device))),))
+        nats = sum(each for (each,) in found)
         text = self.tokenizer.decode(ids[1:].tolist())
         return LanguageReport(nats, len(ids) - 1, len(text.encode()))
 

@@ -21,6 +21,7 @@ from headway.models.bert import PretrainingLogits
 from headway.tasks.adaptive_depth import mean_steps, pondered
 from headway.tasks.base import named_split
 from headway.tasks.masked_lm.config import Masked
+from headway.tasks.sharing import in_parts
 from headway.tasks.training_task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
@@ -229,17 +230,19 @@ class MaskedTraining:
     @torch.no_grad()
     def _score(self, model: nn.Module, device: torch.device, split: str) -> tuple[float, int, float | None]:
         """Nats per chosen token, how many those are, and the next-sentence accuracy, if the model has it."""
-        nats, tokens, right, rows, asked = 0.0, 0, 0, 0, True
-        for indices in self._evaluation(split):
+
+        def scored(indices: Indices) -> tuple[float, ...]:
+            """Nats, tokens, rows, whether the model tells the next sentence, and in how many rows it is right."""
             batch = self._batch(split, indices).to(device)
             logits = _logits(model, batch)
-            nats += float(cross_entropy(logits.tokens[:, 1:], batch.targets[:, 1:]))
-            if logits.follows is None:
-                asked = False
-            else:
-                right += int((logits.follows.argmax(-1) == batch.targets[:, 0]).sum())
-            tokens, rows = tokens + batch.count, rows + len(indices)
-        return nats / tokens, tokens, right / rows if asked else None
+            nats = float(cross_entropy(logits.tokens[:, 1:], batch.targets[:, 1:]))
+            asked = logits.follows is not None
+            right = 0 if logits.follows is None else int((logits.follows.argmax(-1) == batch.targets[:, 0]).sum())
+            return nats, batch.count, len(indices), asked, right
+
+        found = in_parts(self._evaluation(split), scored)
+        nats, tokens, rows, asked, right = (sum(column) for column in zip(*found, strict=True))
+        return nats / tokens, int(tokens), right / rows if asked else None
 
     def _evaluation(self, split: str) -> Iterator[Indices]:
         """Rows of a split, at most EVALUATION_ROWS and the same every time: each place with its B and with another."""

@@ -17,6 +17,7 @@ from headway.errors import DataError
 from headway.models.stepper import EncoderInput
 from headway.tasks.adaptive_depth import mean_steps, pondered
 from headway.tasks.base import named_split
+from headway.tasks.sharing import in_parts
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.translation.config import Translation
 from headway.tasks.translation.search import EVALUATION_TOKENS, TranslationSearch, ended
@@ -105,9 +106,17 @@ class TranslationTraining(TranslationSearch):
             terms["next_token"] = Term(next_token_loss(model, batch, smoothing), batch.count)
         return terms
 
+    @torch.no_grad()
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """Nats per target token over the validation pairs, each with its stop token."""
-        return self.forced(model, device, "val").score.loss
+
+        def scored(rows: Indices) -> tuple[float, int]:
+            batch = self._batch("val", rows).to(device)
+            return float(cross_entropy(model(*batch.inputs), batch.targets)), batch.count
+
+        found = in_parts(self._evaluation_batches("val"), scored)
+        nats, count = (sum(column) for column in zip(*found, strict=True))
+        return float(nats / count)
 
     @torch.no_grad()
     def forced(self, model: nn.Module, device: torch.device, split: str) -> TeacherForced:
