@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from headway.decoding.row_batch import RowBatch, prepare
 from headway.errors import ShapeError
 from headway.models import EncoderDecoderConfig, EncoderInput, GptConfig, build_model
 from headway.nn import int8
@@ -248,3 +249,35 @@ def test_a_hook_on_all_modules_sees_the_blocks(taken):
     written(model)
     handle.remove()
     assert calls.count(type(model.stack.blocks[0])) == 2 * 21
+
+
+@torch.inference_mode()
+def rows_written(model: Any) -> torch.Tensor:
+    """Rows of unequal length that come, step and go."""
+    batch: RowBatch[Any] = RowBatch(model)
+    steps = []
+    for n in range(12):
+        if n < 6:
+            _, state = model.extend(torch.arange(1, 4 + 3 * n).unsqueeze(0), model.start())
+            batch.add(state)
+        if n == 8:
+            batch.remove([1, 3])
+        steps.append(batch.step(range(batch.count)).flatten())
+    return torch.cat(steps)
+
+
+@pytest.mark.parametrize("changes", [{}, {"activation": "relu", "bias": False}, {"activation": "silu"}])
+def test_rows_of_unequal_length_step_to_the_bit(changes, taken, monkeypatch):
+    model = writer(**changes)
+    prepare(model)
+    got = rows_written(model)
+    assert sum(taken) >= 12
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 10**9)
+    assert torch.equal(rows_written(model), got)
+
+
+def test_rows_with_another_attention_step_in_python(taken):
+    model = writer(kv_heads=2)
+    prepare(model)
+    assert rows_written(model).isfinite().all()
+    assert not any(taken)

@@ -16,8 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from headway.models.stepper import RowStepper
-from headway.nn.int8.layers import Int8Linear
-from headway.nn.int8.per_row import scale_per_row
+from headway.nn.embedding import TokenEmbedding
+from headway.nn.int8.layers import Int8Linear, supported
+from headway.nn.int8.outliers import OutlierInt8Linear
+from headway.nn.int8.per_row import RowInt8Linear, scale_per_row
+from headway.nn.positions import InputPositions
 
 ROW_MULTIPLE = 4  # rows of a step are a multiple of this, or of a multiple of it
 SMALL_BF16 = 16**3  # rows·inputs·outputs of a bfloat16 product, up to which torch does not ask oneDNN for it
@@ -39,9 +42,21 @@ def prepare(model: nn.Module) -> None:
 
 def row_multiple(model: nn.Module) -> int:
     """How many rows, or a multiple of it, every step of a model has: enough for all products to be of one kind."""
+    if _multiplies_in_8_bits(model):
+        return 1  # sums of 8-bit products are exact, in whatever order
     sizes = [each.numel() for each in model.parameters() if each.ndim == 2 and each.dtype == torch.bfloat16]
     least = SMALL_BF16 // min(sizes, default=SMALL_BF16) + 1
     return -(-least // ROW_MULTIPLE) * ROW_MULTIPLE
+
+
+def _multiplies_in_8_bits(model: nn.Module) -> bool:
+    """Whether every product with weights is one of 8-bit layers: all other matrices are tables that are only read."""
+    layers = [part for part in model.modules() if isinstance(part, Int8Linear)]
+    tables = [part for part in model.modules() if isinstance(part, TokenEmbedding | InputPositions)]
+    read = {id(each) for table in tables for each in table.parameters(recurse=False)}
+    exact = all(isinstance(layer, RowInt8Linear | OutlierInt8Linear) for layer in layers)
+    no_others = all(each.ndim < 2 or id(each) in read for each in model.parameters())
+    return supported() and bool(layers) and exact and no_others
 
 
 class Prefill(Generic[State]):

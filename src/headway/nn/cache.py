@@ -181,6 +181,14 @@ class KVCache:
         used = self.before(count)
         return [LayerCache(buffers, self.length, used) for buffers in self.layers]
 
+    def prefix(self, length: int, capacity: int) -> Self:
+        """A copy of the first positions of all rows, which agree on their length, with room for `capacity`."""
+        copy = type(self).empty(len(self.layers), capacity)
+        for layer, fresh in zip(self.layers, copy.layers, strict=True):
+            if layer.k is not None and layer.v is not None:
+                fresh.write(layer.k.narrow(2, 0, length), layer.v.narrow(2, 0, length), 0, 0)
+        return replace(copy, length=length, used=length)
+
     def static(self, rows: int, groups: int, width: int, like: Tensor) -> StaticKVCache:
         """The same capacity, allocated at once, with the length (one for all rows) on the device."""
         for layer in self.layers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from headway.errors import ShapeError
 from headway.nn.cache import AttendArgs, KVBuffers, KVCache, LayerCache
 from headway.ops import Offset
 from headway.ops.kernels.gathered import is_available
+from headway.ops.kernels.ragged import RaggedIndex, ragged_index
 
 MIN_ROWS = 8  # for which buffers are allocated at least
 MIN_CAPACITY = 64  # positions, likewise; a multiple of 16, so that every row begins at a multiple of 64 bytes
@@ -66,9 +67,34 @@ class RowBuffers(KVBuffers):
             each[to, :, :positions] = each[row, :, :positions]
 
 
+class RowsStep(NamedTuple):
+    """What a step of all layers reads and writes: the same places in the buffers of each."""
+
+    kv: list[tuple[Tensor, Tensor]]  # keys and values (rows there is room for, G, capacity, E) of each layer
+    places: Tensor  # (B·G,): where the new key of each row and head goes, in E-wide rows of a buffer
+    keys: RaggedIndex  # those of each row and head, the new one included
+
+
 @dataclass(frozen=True, slots=True)
 class RowsKVCache(KVCache):
     """B rows of unequal length; `length` is (B,)."""
+
+    def step(self, heads: int) -> RowsStep | None:
+        """For one more token of each row, in float32 and with as many heads of keys as of queries; None otherwise."""
+        assert isinstance(self.length, Tensor)
+        held, end = self.layers[0].k, self.used + 1
+        if held is None or held.dtype != torch.float32 or held.shape[1] != heads or not is_available():
+            return None
+        for layer in self.layers:
+            if end > layer.capacity:
+                layer.grow(end)
+        kv = [layer.both for layer in self.layers if isinstance(layer, RowBuffers)]
+        k, rows = kv[0][0], len(self.length)
+        shape, stride = (rows, heads, end, k.shape[3]), k.stride()
+        seen = torch.arange(end) <= self.length.view(-1, 1, 1)
+        first = torch.arange(rows * heads).view(rows, heads) * k.shape[2]
+        places = (first + self.length.unsqueeze(1)).flatten()
+        return RowsStep(kv, places, ragged_index(seen.expand(-1, heads, -1), shape, stride))
 
     @classmethod
     def join(cls, caches: Sequence[KVCache]) -> RowsKVCache:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.jit import is_scripting  # type: ignore[attr-defined]
 
 from headway.ops.kernels.base import AttentionInputs
 from headway.ops.kernels.gathered import MIN_SOFTMAX_WIDTH, is_available
@@ -45,6 +46,25 @@ def ragged_index(allowed_BHS: Tensor, shape: tuple[int, ...], stride: tuple[int,
     return RaggedIndex(table, keys, ends[:-1], query * longest + within, longest, (row, head, position))
 
 
+def ragged_attention(
+    q_RE: Tensor, k: Tensor, v: Tensor, index: RaggedIndex, bias_P: Tensor | None, scale: float
+) -> Tensor:
+    """(R, W): the attention of R queries over k and v (B, G, S, E); `bias_P` is added to the score of each key."""
+    size, stride = [index.table.size(1), k.size(3)], [k.size(3), 1]
+    k_t = k.as_strided(size, stride).t()
+    if is_scripting():  # TorchScript does not know the other name, which in eager mode is half as expensive
+        products = torch.ops.aten.sparse_sampled_addmm(index.table, q_RE, k_t, beta=0.0, alpha=scale)
+    else:
+        products = torch.sparse.sampled_addmm(index.table, q_RE, k_t, beta=0.0, alpha=scale)
+    scores: Tensor = products.values()
+    if bias_P is not None:
+        scores = scores + bias_P
+    lines = torch.full([q_RE.size(0) * index.width], float("-inf"), dtype=scores.dtype)
+    lines.index_copy_(0, index.places, scores)
+    weights = lines.view(-1, index.width).softmax(-1).view(-1).index_select(0, index.places)
+    return torch.embedding_bag(v.as_strided(size, stride), index.keys, index.starts, False, 0, False, weights)[0]
+
+
 def run(inputs: AttentionInputs) -> Tensor:
     """(B, H, 1, W)."""
     q, k, v, mask = inputs.q, inputs.k, inputs.v, inputs.mask
@@ -56,20 +76,12 @@ def run(inputs: AttentionInputs) -> Tensor:
         allowed = mask.dense(1, inputs.keys, k.device).expand(rows, heads, 1, inputs.keys)
         return ragged_index(allowed.squeeze(2), shape, stride)
 
-    index = mask.once(("ragged", heads, shape, stride), make)
-    size, steps = [index.table.shape[1], width], [width, 1]
-    q_RE = q.reshape(rows * heads, width)
-    products = torch.sparse.sampled_addmm(
-        index.table, q_RE, k.as_strided(size, steps).t(), beta=0.0, alpha=inputs.scale
-    )
-    scores: Tensor = products.values()
+    index, bias_P = mask.once(("ragged", heads, shape, stride), make), None
     if inputs.bias is not None:
         row, head, position = index.of
         bias = inputs.bias.dense(rows, heads, 1, inputs.keys, k.device).expand(rows, heads, 1, inputs.keys)
-        scores = scores + bias[row, head, 0, position]
-    lines = scores.new_full((rows * heads * index.width,), -torch.inf).index_copy_(0, index.places, scores)
-    weights = lines.view(-1, index.width).softmax(-1).view(-1).index_select(0, index.places)
-    mixed = torch.embedding_bag(v.as_strided(size, steps), index.keys, index.starts, False, 0, False, weights)[0]
+        bias_P = bias[row, head, 0, position]
+    mixed = ragged_attention(q.reshape(rows * heads, width), k, v, index, bias_P, inputs.scale)
     return mixed.view(rows, heads, 1, width)
 
 
