@@ -27,11 +27,15 @@ class Poisoned:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
-    def extend(self, tokens_BK: Tensor, state: Any, counts_B: Tensor | None = None) -> tuple[Tensor, Any]:
+    def extend_hidden(self, tokens_BK: Tensor, state: Any, counts_B: Tensor | None = None) -> tuple[Tensor, Any]:
         if self.raises and (tokens_BK == POISON).any():
             raise RuntimeError("poisoned")
-        logits, state = self.model.extend(tokens_BK, state, counts_B)
-        return logits.masked_fill((tokens_BK == POISON).unsqueeze(-1), torch.nan), state
+        hidden, state = self.model.extend_hidden(tokens_BK, state, counts_B)
+        return hidden.masked_fill((tokens_BK == POISON).unsqueeze(-1), torch.nan), state
+
+    def extend(self, tokens_BK: Tensor, state: Any, counts_B: Tensor | None = None) -> tuple[Tensor, Any]:
+        hidden, state = self.extend_hidden(tokens_BK, state, counts_B)
+        return self.model.read(hidden), state
 
 
 def texts(events: Sequence[TokenEvent]) -> list[int]:

@@ -60,12 +60,18 @@ def _multiplies_in_8_bits(model: nn.Module) -> bool:
 
 
 class Prefill(Generic[State]):
-    """A prompt that is read in chunks, alone: `logits` (T, V) are those of the chunk read last."""
+    """A prompt that is read in chunks, alone."""
 
-    def __init__(self, model: RowStepper[State], prompt: Sequence[int], chunk: int = CHUNK) -> None:
+    def __init__(
+        self,
+        model: RowStepper[State],
+        prompt: Sequence[int],
+        chunk: int = CHUNK,
+        known: tuple[int, State] | None = None,
+    ) -> None:
+        """`known`: how many tokens, whole chunks or all, were read before, and the state after them."""
         self.model, self.prompt, self.chunk = model, prompt, chunk
-        self.read = 0
-        self.state = model.start(capacity=len(prompt))
+        self.read, self.state = (0, model.start(capacity=len(prompt))) if known is None else known
 
     @property
     def done(self) -> bool:
@@ -73,12 +79,20 @@ class Prefill(Generic[State]):
         return self.read == len(self.prompt)
 
     @torch.no_grad()
-    def advance(self) -> Tensor:
-        """Read the next chunk -> logits (T, V) for what follows each of its tokens."""
+    def advance(self, *, every: bool = False) -> Tensor | None:
+        """Read the next chunk -> logits (1, V) for what follows the last token of the prompt, None before it.
+
+        With `every`, logits (T, V) for what follows each token of the chunk.
+        """
         tokens = self.prompt[self.read : self.read + self.chunk]
-        logits_1TV, self.state = self.model.extend(torch.tensor([tokens]), self.state)
+        hidden_1TD, self.state = self.model.extend_hidden(torch.tensor([tokens]), self.state)
         self.read += len(tokens)
-        return logits_1TV[0]
+        last_1V = self.model.read(hidden_1TD[:, -1:])[0] if self.done else None
+        if not every:
+            return last_1V
+        logits_TV = self.model.read(hidden_1TD)[0]
+        # By itself the last has the bits that it has without `every`.
+        return logits_TV if last_1V is None else torch.cat([logits_TV[:-1], last_1V])
 
 
 class RowBatch(Generic[State]):

@@ -175,10 +175,18 @@ class Gpt(Model):
     @torch.no_grad()
     def extend(self, tokens_BK: Tensor, state: KVCache, counts_B: Tensor | None = None) -> tuple[Tensor, KVCache]:
         """(B, K) -> logits (B, K, V) and the cache after them."""
+        x_BKD, state = self.extend_hidden(tokens_BK, state, counts_B)
+        return self.read(x_BKD), state
+
+    @torch.no_grad()
+    def extend_hidden(
+        self, tokens_BK: Tensor, state: KVCache, counts_B: Tensor | None = None
+    ) -> tuple[Tensor, KVCache]:
+        """The same before the output layer: (B, K, D)."""
         check_lengths(counts_B, tokens_BK)
         state = state.ready(tokens_BK.shape[1], counts_B)
-        x = self.stack(self.embedding(tokens_BK), mask=self._masks(state.length), cache=state)
-        return self.head(x, self.embedding.weight), state.advanced(tokens_BK.shape[1], counts_B)
+        x_BKD = self.stack(self.embedding(tokens_BK), mask=self._masks(state.length), cache=state)
+        return x_BKD, state.advanced(tokens_BK.shape[1], counts_B)
 
     def _masks(self, offset: Offset, segments_BT: Tensor | None = None) -> Mask | tuple[Mask, ...]:
         """For queries from position `offset` on: one mask for all layers, or one for each if windows differ."""
@@ -197,6 +205,10 @@ class Gpt(Model):
     def fork(self, state: KVCache, rows_B: Tensor) -> KVCache:
         """A copy of these rows."""
         return RowsKVCache.copy_of(state, rows_B)
+
+    def prefix(self, state: KVCache, length: int, *, capacity: int) -> KVCache:
+        """A copy of the state after the first `length` tokens."""
+        return state.prefix(length, capacity)
 
     reads = frozenset({"tokens", "lengths", "documents"})
 

@@ -95,7 +95,11 @@ class RnnLm(Model):
 
     def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """(B, T) -> logits (B, T, V); rows may be padded on the right."""
-        logits: Tensor = self.head(self.features(tokens_BT, lengths_B), self.embedding.weight)
+        return self.read(self.features(tokens_BT, lengths_B))
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """What the layers give (B, T, D) -> logits (B, T, V)."""
+        logits: Tensor = self.head(hidden_BTD, self.embedding.weight)
         return logits
 
     def features(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
@@ -116,9 +120,17 @@ class RnnLm(Model):
     @torch.no_grad()
     def extend(self, tokens_BK: Tensor, state: RnnState, counts_B: Tensor | None = None) -> tuple[Tensor, RnnState]:
         """(B, K) -> logits (B, K, V) and the state after each row's last real token."""
+        x_BKD, state = self.extend_hidden(tokens_BK, state, counts_B)
+        return self.read(x_BKD), state
+
+    @torch.no_grad()
+    def extend_hidden(
+        self, tokens_BK: Tensor, state: RnnState, counts_B: Tensor | None = None
+    ) -> tuple[Tensor, RnnState]:
+        """The same before the output layer: (B, K, D)."""
         check_lengths(counts_B, tokens_BK)
         x_BKD, hidden = self._run(tokens_BK, state.hidden, counts_B)
-        return self.head(x_BKD, self.embedding.weight), RnnState(hidden)
+        return x_BKD, RnnState(hidden)
 
     def select(self, state: RnnState, rows_B: Tensor) -> RnnState:
         """These rows, in this order."""

@@ -103,10 +103,26 @@ class RowStepper(Stepper[State], Protocol[State]):
     long as there are always a multiple of `row_batch.row_multiple` of them.
     """
 
+    def extend_hidden(self, tokens_BK: Tensor, state: State, counts_B: Tensor | None = None) -> tuple[Tensor, State]:
+        """As `extend`, without the output layer: what it reads (B, K, D), and the state."""
+        ...
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """What the output layer makes of it: logits (B, T, V)."""
+        ...
+
     def join(self, states: Sequence[State]) -> State:
         """The rows of several states, all of which have read a token, in their order. Invalidates the first."""
         ...
 
     def fork(self, state: State, rows_B: Tensor) -> State:
         """A copy of these rows that can be joined; the state given stays valid."""
+        ...
+
+
+class PrefixStepper(RowStepper[State], Protocol[State]):
+    """One whose states can be cut: the state after a text has that after its beginning in it."""
+
+    def prefix(self, state: State, length: int, *, capacity: int) -> State:
+        """A copy of the state after the first `length` tokens, with room for `capacity`; the one given stays valid."""
         ...

@@ -122,7 +122,7 @@ class Engine:
 
     def _step(self) -> None:
         assert self.scheduler is not None
-        began = time.monotonic()
+        began, cached = time.monotonic(), self.scheduler.cached
         events = self.scheduler.step(began)
         self.frames.send(
             {
@@ -130,6 +130,7 @@ class Engine:
                 "rows": self.scheduler.rows,
                 "waiting": len(self.scheduler.queue),
                 "reserved": self.scheduler.reserved,
+                "cached": self.scheduler.cached - cached,
                 "seconds": time.monotonic() - began,
             }
         )

@@ -1,7 +1,7 @@
 """Which rows step next. Knows rows, room and time; nothing of HTTP and text, and of models only how rows step.
 
-Between two steps rows come and go: those that were cancelled or are late leave, one that waits begins. A step reads a
-chunk of one prompt and writes one token on every other row.
+Between two steps rows come and go: those that were cancelled or are late leave, those that wait begin. A step writes
+one token on every row and reads prompts, each in chunks and one after the other, up to a number of tokens.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway.decoding.prompt_cache import PromptCache
 from headway.decoding.row_batch import CHUNK, Prefill, RowBatch
 from headway.models.stepper import RowStepper
 from headway.serving.fair_queue import FairQueue
@@ -26,7 +27,8 @@ class ActiveRequest:
 
     request: Request
     sampler: RowSampler
-    last: Tensor = field(default_factory=lambda: torch.empty(0))  # the last logits (V,) of the prompt
+    last: Tensor = field(default_factory=lambda: torch.empty(0))  # the logits (V,) after the last token read
+    first: Tensor | None = None  # (1, V) after the whole prompt, where that is known from an earlier request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,9 @@ class SchedulerLimits:
 
     rows: int = 32  # in one step
     tokens: int = 16_384  # reserved by all rows together: those of a prompt and those it may write
-    chunk: int = CHUNK  # of a prompt, read in one step
+    chunk: int = CHUNK  # of a prompt, read at once
+    reading: int = 2 * CHUNK  # tokens of prompts that are read between two tokens of the other rows, and a chunk
+    known: int = 4096  # tokens of prompts read before, whose beginnings are not read again
     waiting: int = 256
     waiting_of_client: int = 64
 
@@ -51,6 +55,8 @@ class Scheduler:
         self._rows: list[ActiveRequest] = []  # of the batch, by place
         self._reading: tuple[ActiveRequest, Prefill[Any]] | None = None
         self._cancelled: set[str] = set()
+        self._prompts: PromptCache[Any] = PromptCache(model, self.limits.known, self.limits.chunk)
+        self.cached = 0  # tokens of prompts that did not have to be read
         self.on_failure: Callable[[BaseException], None] = lambda _: None  # is told why a row failed
 
     @property
@@ -77,10 +83,18 @@ class Scheduler:
         """Remove who leaves, begin what fits, read a chunk of a prompt, write a token on every other row."""
         events = self._leave(now)
         self.queue.forget(now)
-        self._begin()
-        written = self._write() if self._rows else []
-        read = self._read() if self._reading is not None else []
-        return [*events, *written, *read]
+        if self._rows:
+            events += self._write()
+        room = self.limits.reading
+        while room > 0:
+            self._begin()
+            if self._reading is None:
+                break
+            before = self._reading[1].read
+            prefill = self._reading[1]
+            events += self._read()
+            room -= max(prefill.read - before, 1)
+        return events
 
     def _leave(self, now: float) -> list[TokenEvent]:
         def why(request: Request) -> Ending:
@@ -108,10 +122,13 @@ class Scheduler:
             return
         request = self.queue.take()
         self.reserved += request.room
-        self._reading = (
-            ActiveRequest(request, RowSampler(request)),
-            Prefill(self.model, request.prompt, self.limits.chunk),
-        )
+        row, known = ActiveRequest(request, RowSampler(request)), None
+        if not request.prompt_log_probs:  # every token of its prompt has to be read
+            found = self._prompts.find(request.client, request.prompt)
+            if found is not None:
+                known, row.first = (found.read, found.state), found.logits
+                self.cached += found.read
+        self._reading = row, Prefill(self.model, request.prompt, self.limits.chunk, known)
 
     def _read(self) -> list[TokenEvent]:
         """Read a chunk of the prompt; after the last one its row joins the batch with its first token."""
@@ -119,17 +136,21 @@ class Scheduler:
         row, prefill = self._reading
         request, before = row.request, prefill.read
         try:
-            logits_TV = prefill.advance()
+            logits_TV = prefill.advance(every=request.prompt_log_probs) if row.first is None else row.first
         except Exception as error:
             self._reading = None
             self.on_failure(error)
             return [self._end(row, "failed")]
         self.queue.spend(request.client, prefill.read - before)
+        if logits_TV is None:
+            return []
         events = self._prompt_events(row, before, logits_TV) if request.prompt_log_probs else []
         row.last = logits_TV[-1]
         if not prefill.done:
             return events
         self._reading = None
+        if row.first is None:
+            self._prompts.add(request.client, request.prompt, prefill.state, logits_TV[-1:])
         if not request.max_tokens:
             return [*events, self._end(row, "length")]
         first = self._chosen([row], logits_TV[-1:])

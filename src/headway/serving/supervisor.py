@@ -207,6 +207,8 @@ class EngineProcess:
             for key in ("rows", "waiting"):
                 self.metrics.set(f"headway_{key}", message[key], model=name)
             self.metrics.set("headway_reserved_tokens", message["reserved"], model=name)
+            if message["cached"]:
+                self.metrics.add("headway_tokens_total", message["cached"], model=name, kind="cached")
             self.metrics.observe("headway_step_seconds", message["seconds"], model=name)
             for values in message["events"]:
                 self._deliver(TokenEvent.from_json(values))

@@ -29,6 +29,8 @@ class RowSampler:
             min_p=fields.min_p,
             repetition_penalty=fields.repetition_penalty,
         )
+        biased = fields.frequency_penalty or fields.presence_penalty or fields.logit_bias
+        self.plain = self.settings.repetition_penalty == 1 and not biased  # the logits are used as they are
         self._uniforms = UniformStreams(request.seed, [request.number], CPU)
         self._seen = set(request.prompt)
 
@@ -56,8 +58,12 @@ class RowSampler:
 
 def choose_tokens(samplers: Sequence[RowSampler], logits_BV: Tensor) -> list[int | None]:
     """The next token of each row; None for one whose logits are NaN or infinite. Rows of equal settings together."""
-    adjusted = [sampler.adjusted(logits.float()) for sampler, logits in zip(samplers, logits_BV, strict=True)]
-    finite = logits_BV.float().amax(-1).isfinite().tolist()
+    logits_BV = logits_BV.float()
+    largest, likeliest = logits_BV.max(-1)
+    finite = largest.isfinite().tolist()
+    if all(sampler.plain and not sampler.settings.temperature for sampler in samplers):
+        return [token if known else None for token, known in zip(likeliest.tolist(), finite, strict=True)]
+    adjusted = [sampler.adjusted(logits_V) for sampler, logits_V in zip(samplers, logits_BV, strict=True)]
     alike: dict[Sampling, list[int]] = defaultdict(list)
     for row, sampler in enumerate(samplers):
         if finite[row]:
