@@ -53,7 +53,7 @@ class StandIn(EngineProcess):
             inbox.put_nowait(TokenEvent(request.id, request.prompt[-1], -0.5 if request.top is not None else None))
         inbox.put_nowait(TokenEvent(request.id, ended="length"))
 
-    async def call(self, verb: str, inputs: list[str], arguments: dict[str, Any]) -> list[Any]:
+    async def call(self, verb: str, inputs: list[str], arguments: dict[str, Any], client: str) -> list[Any]:
         self.calls.append((verb, inputs, arguments))
         if verb == "embed":
             return [[3.0, 4.0, 12.0] for _ in inputs]

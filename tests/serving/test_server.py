@@ -344,6 +344,41 @@ def test_what_is_asked_is_not_logged_and_a_signal_ends_the_server_after_what_is_
         assert canary not in log
 
 
+def test_translations_step_together_and_are_those_of_each_alone(tmp_path: Path) -> None:
+    """Twelve clients at once, each with its own number of alternatives; one of them leaves."""
+    train_run(TINY["translation"].config(tmp_path / "cache", {}), tmp_path / "pair")
+    data = TINY["translation"].config(tmp_path / "cache", {}).data
+    served = Served(str(tmp_path / "pair"), log=tmp_path / "log.txt")
+    try:
+        served.until("/ready", 200)
+        assert served.ask("/v1/models")[1]["data"][0]["exact"] is True
+        texts = ["a dog runs", "two men", "the red house is large", "dog dog dog", "a", "men run to the house"] * 2
+        bodies = [
+            {"q": [text, "a dog"], "source": data.source, "target": data.target, "alternatives": n % 3}
+            for n, text in enumerate(texts)
+        ]
+        alone = [served.ask("/translate", body)[:2] for body in bodies]
+        found: list[Any] = [None] * len(bodies)
+
+        def ask(n: int) -> None:
+            found[n] = served.ask("/translate", bodies[n])[:2]
+
+        threads = [threading.Thread(target=ask, args=[n]) for n in range(len(bodies))]
+        for each in threads:
+            each.start()
+        with socket.create_connection(("127.0.0.1", served.port)) as leaver:
+            body = json.dumps({**bodies[0], "q": ["a dog runs"] * 40}).encode()
+            head = f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\nContent-Type: application/json\r\n"
+            leaver.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        for each in threads:
+            each.join()
+        assert [status for status, _ in alone] == [200] * len(bodies)
+        assert found == alone
+    finally:
+        served.process.kill()
+        served.process.wait()
+
+
 def test_starts_that_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from headway.cli import main
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,11 +19,12 @@ from headway.nn.block import BlockConfig, Place
 from headway.nn.cache import KVCache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.joint_cache import JointKVCache, JointMemory
 from headway.nn.linear import xavier_init
 from headway.nn.memory import Memory
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Sinusoidal
-from headway.nn.stack import StackConfig
+from headway.nn.stack import Stack, StackConfig
 from headway.nn.universal_stack import LoopConfig
 from headway.ops import Causal, Lengths, Mask, Offset
 
@@ -146,6 +148,19 @@ class DecoderState:
     cache: KVCache
     memory: Memory
 
+    @classmethod
+    def joint(cls, states: Sequence[DecoderState], rows: Sequence[int], blanks: int) -> DecoderState:
+        """Several states, each with so many rows, for one token more of each row; blank rows may follow."""
+        cache = JointKVCache.of([state.cache for state in states], rows, blanks)
+        return cls(cache, JointMemory.of([state.memory for state in states], rows, blanks))
+
+    def members(self) -> list[DecoderState]:
+        """The states of a joint one."""
+        cache, memory = self.cache, self.memory
+        assert isinstance(cache, JointKVCache)
+        assert isinstance(memory, JointMemory)
+        return list(map(DecoderState, cache.members, memory.members))
+
 
 def last_cross_attention(decoder: nn.Module) -> SourceAttention | None:
     """Of the last block of a `Stack` or a `Loop`; None without blocks."""
@@ -246,6 +261,14 @@ class EncoderDecoder(Model):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    def joint(self, states: Sequence[DecoderState], rows: Sequence[int], blanks: int) -> DecoderState | None:
+        """Several states, for one more token of each of their rows; None for a decoder that loops."""
+        return DecoderState.joint(states, rows, blanks) if isinstance(self.decoder, Stack) else None
+
+    def members(self, state: DecoderState) -> list[DecoderState]:
+        """The states of a joint one."""
+        return state.members()
 
     reads = frozenset({"source", "tokens", "source_lengths", "lengths"})
 

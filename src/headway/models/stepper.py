@@ -120,6 +120,18 @@ class RowStepper(Stepper[State], Protocol[State]):
         ...
 
 
+class JointStepper(Stepper[State], Protocol[State]):
+    """A model that extends several searches at once, each with the state that it has alone."""
+
+    def joint(self, states: Sequence[State], rows: Sequence[int], blanks: int) -> State | None:
+        """These states, with so many rows each, for one token of every row and of the blank ones; None: unsupported."""
+        ...
+
+    def members(self, state: State) -> list[State]:
+        """The states of a joint one."""
+        ...
+
+
 class PrefixStepper(RowStepper[State], Protocol[State]):
     """One whose states can be cut: the state after a text has that after its beginning in it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
@@ -85,3 +86,11 @@ class TextDecoder(Model):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    def joint(self, states: Sequence[DecoderState], rows: Sequence[int], blanks: int) -> DecoderState | None:
+        """Several states, for one more token of each of their rows."""
+        return DecoderState.joint(states, rows, blanks)
+
+    def members(self, state: DecoderState) -> list[DecoderState]:
+        """The states of a joint one."""
+        return state.members()

@@ -107,7 +107,7 @@ class _Attention(ObservableAttention):
         if (rows := args.separate_rows()) is not None:
             chosen = args.kernel if self.shaw is None and kernel == "auto" else None
             if chosen is None or self._tapped() or self.on_attention is not None:
-                return torch.cat(list(map(self._mix, rows)))
+                return args.joined_rows(list(map(self._mix, rows)))
             kernel = chosen
         q, k, v, mask, bias = args.q, args.k, args.v, args.mask, args.bias
         replaced: Tensor | None = None  # weights that are used as they are, not recomputed by a kernel

@@ -191,6 +191,9 @@ class BeamAttendArgs(AttendArgs):
     def as_rows(self, x_BTD: Tensor) -> Tensor:
         return _as_rows(x_BTD, self.beam.count)
 
+    def rows_of(self, x_NHTE: Tensor) -> Tensor:
+        return split_hypotheses(x_NHTE, self.beam.count)
+
 
 def _per_hypothesis(rows: AttendArgs, k: Tensor, v: Tensor, index: BeamIndex) -> AttendArgs:
     k, v = index.per_hypothesis(k), index.per_hypothesis(v)
@@ -221,6 +224,9 @@ class SharedSourceArgs(AttendArgs):
 
     def as_rows(self, x_BTD: Tensor) -> Tensor:
         return _as_rows(x_BTD, self.count)
+
+    def rows_of(self, x_NHTE: Tensor) -> Tensor:
+        return split_hypotheses(x_NHTE, self.count)
 
 
 def join_hypotheses(x_BHTE: Tensor, hypotheses: int) -> Tensor:

@@ -46,6 +46,14 @@ class AttendArgs:
         """Each row by itself where rows must not be computed together; None: they may be. See `row_cache`."""
         return None
 
+    def joined_rows(self, mixed: Sequence[Tensor]) -> Tensor:
+        """What `separate_rows` gave, mixed -> the rows of all (B, H, T, E)."""
+        return torch.cat(list(mixed))
+
+    def rows_of(self, x_NHTE: Tensor) -> Tensor:
+        """The mixed values with a row for each row of the input, which hypotheses share here."""
+        return x_NHTE
+
     def per_row(self) -> AttendArgs:
         """The same attention with a row of keys and values for each row of queries."""
         return self

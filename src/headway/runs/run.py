@@ -177,6 +177,10 @@ class Run:
         """The run at work: what its task makes of the model, the tokenizers and the data's config."""
         return self.config.task.pipeline(self.parts)
 
+    def share_model(self, model: Model) -> None:
+        """Let the pipeline compute with a stand-in of the model, as a server does whose searches step together."""
+        self.pipeline = self.config.task.pipeline(self._parts(model, self.steps))
+
     @property
     def parts(self) -> RunParts:
         """The run as its pipeline sees it."""

@@ -198,7 +198,7 @@ class App:
         dimensions = fields.optional_integer("dimensions", 1, 1 << 20)
         fields.ignore("user")
         fields.refuse_rest()
-        vectors = await self._call(engine, "embed", texts, {})
+        vectors = await self._call(engine, "embed", texts, {}, client)
         if dimensions is not None:
             vectors = [_shortened(each, dimensions) for each in vectors]
         data = [
@@ -213,14 +213,17 @@ class App:
         texts = fields.texts("input", self.limits.inputs)
         arguments = {name: fields.optional_integer(name, 1, 1000) for name in VERB_OPTIONS.get(verb, ())}
         fields.refuse_rest()
-        return HttpAnswer({"model": engine.settings.name, "results": await self._call(engine, verb, texts, arguments)})
+        results = await self._call(engine, verb, texts, arguments, client)
+        return HttpAnswer({"model": engine.settings.name, "results": results})
 
-    async def _call(self, engine: EngineProcess, verb: str, texts: list[str], arguments: dict[str, Any]) -> list[Any]:
+    async def _call(
+        self, engine: EngineProcess, verb: str, texts: list[str], arguments: dict[str, Any], client: str
+    ) -> list[Any]:
         assert engine.described is not None
         if verb not in engine.described["verbs"]:
             able = ", ".join(engine.described["verbs"]) or "none"
             raise invalid(f"this model does not {verb}; it has: {able}", "model", "unsupported_model")
-        return await engine.call(verb, texts, arguments)
+        return await engine.call(verb, texts, arguments, client)
 
     async def _languages(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
         targets: dict[str, list[str]] = {}
@@ -247,7 +250,8 @@ class App:
         if source == "auto" and len({pair[0] for pair in pairs}) > 1:
             raise invalid("source: more than one language is served, name one of them", "source")
         code, _, engine = pairs[0]
-        found = await self._call(engine, "translate", texts, {"n_best": 1 + alternatives} if alternatives else {})
+        options = {"n_best": 1 + alternatives} if alternatives else {}
+        found = await self._call(engine, "translate", texts, options, client)
         best = [each["translations"][0] if each["translations"] else "" for each in found]
         others = [each["translations"][1:] for each in found]
         several = isinstance(given, list)

@@ -13,11 +13,14 @@ import time
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headway.errors import HeadwayError, UnknownTokensWarning, one_line
+from headway.errors import HeadwayError, NonFiniteError, UnknownTokensWarning, one_line
 from headway.serving.frames import Frames
-from headway.serving.requests import Request
+from headway.serving.requests import Call, Request
+
+if TYPE_CHECKING:
+    from headway.serving.calls import Calls
 
 IDLE_SECONDS = 1.0  # between two looks at an empty inbox
 
@@ -43,6 +46,7 @@ class Engine:
             self.exact = self._check(model, limits.rows)
             self.scheduler = Scheduler(model, limits)
             self.scheduler.on_failure = lambda error: _tell(f"a request failed: {type(error).__name__}")
+        self.calls = self._prepared_calls(settings["scheduler"])
 
     def _row_model(self) -> Any:
         """The model, prepared, if this run continues prompts and its rows can come and go; or None."""
@@ -54,6 +58,21 @@ class Engine:
             return None
         prepare(self.run.model)
         return model
+
+    def _prepared_calls(self, limits: dict[str, int]) -> Calls:
+        """What answers verbs; a model that searches is prepared for searches that step together, and checked."""
+        from headway.decoding.row_batch import prepare
+        from headway.serving.calls import Calls
+        from headway.serving.exactness import is_exact_in_searches
+        from headway.serving.fair_queue import FairQueue
+
+        model: Any = self.run.model
+        queue: FairQueue[Call] = FairQueue(limits["waiting"], limits["waiting_of_client"])
+        calls = Calls(self.run, self._called, rows=limits["rows"], queue=queue)
+        if calls.searches is not None:
+            prepare(model)
+            self.exact = is_exact_in_searches(model, self.run.config.model)
+        return calls
 
     def _check(self, model: Any, rows: int) -> bool:
         from headway.serving.exactness import is_exact
@@ -114,11 +133,14 @@ class Engine:
     def serve(self) -> None:
         """Answer frames and step until the front is gone."""
         while not self.frames.closed:
-            busy = self.scheduler is not None and not self.scheduler.idle
+            busy = not self.calls.idle or (self.scheduler is not None and not self.scheduler.idle)
             for message in self.frames.receive(0.0 if busy else IDLE_SECONDS):
                 self._handle(message)
             if self.scheduler is not None and not self.scheduler.idle:
                 self._step()
+            if not self.calls.idle:
+                for id, answer in self.calls.step(time.monotonic()):
+                    self.frames.send({"result": id, **answer})
 
     def _step(self) -> None:
         assert self.scheduler is not None
@@ -140,24 +162,34 @@ class Engine:
             self.frames.send({"pong": message["ping"]})
         elif "cancel" in message and self.scheduler is not None:
             self.scheduler.cancel(message["cancel"])
+        elif "cancel_call" in message:
+            self.calls.cancel(message["cancel_call"])
         elif "request" in message and self.scheduler is not None:
             request = Request.from_json(message["request"])
             refused = self.scheduler.offer(request)
             if refused is not None:
                 self.frames.send({"refused": request.id, "code": refused})
         elif "call" in message:
-            self.frames.send({"result": message["call"], **self._called(message)})
+            call = Call(message["call"], message["client"], message["verb"], message["inputs"], message["arguments"])
+            refused = self.calls.queue.offer(call)
+            if refused is not None:
+                self.frames.send({"result": call.id, "refused_call": refused})
 
-    def _called(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _called(self, call: Call) -> dict[str, Any]:
         """The result of a verb, or the error that the front makes of its failure."""
+        from headway.decoding.joint_search import SearchCancelledError
         from headway.serving.verbs import VERBS
 
         try:
-            return {"value": VERBS[message["verb"]](self.run, message["inputs"], message["arguments"])}
+            return {"value": VERBS[call.verb](self.run, call.inputs, call.arguments)}
+        except SearchCancelledError:
+            raise
+        except NonFiniteError:
+            return {"failed": True, "code": "nonfinite"}
         except HeadwayError as error:
             return {"error": one_line(error)}
         except Exception as error:
-            _tell(f"a call of {message['verb']} failed: {type(error).__name__}")
+            _tell(f"a call of {call.verb} failed: {type(error).__name__}")
             return {"failed": True}
 
 

@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway.decoding.joint_search import JointSearches
 from headway.decoding.row_batch import Prefill, RowBatch
-from headway.models.stepper import RowStepper
+from headway.models import ModelConfig
+from headway.models.stepper import EncoderInput, RowStepper, Stepper
 
 SIZES = (2, 4, 5, 9, 17, 32)  # rows among which a row is compared with itself alone, and the most there may be
 MOST = 64  # rows that are compared, which take a second or two
@@ -34,6 +36,53 @@ def is_exact(model: RowStepper[Any], *, vocab: int, context: int, rows: int = SI
         if not torch.equal(together, torch.cat(alone[some], 1)):
             return False
     return True
+
+
+def is_exact_in_searches(model: Stepper[Any], config: ModelConfig, seed: int = 0) -> bool | None:
+    """The same of searches that step together, each with its beam; None where no source can be made up."""
+    draw = random.Random(seed)
+    sources = [_source(model, config, draw) for _ in range(12)]
+    if any(source is None for source in sources):
+        return None
+    searches = JointSearches(model)
+    beams = [draw.choice((1, 2, 4)) for _ in sources]
+    given = list(zip(sources, beams, strict=True))
+    alone = [_searched(searches, [each]) for each in given]
+    for size in (2, 5, len(given)):
+        first = draw.randint(0, len(given) - size)
+        together = _searched(searches, given[first : first + size])
+        if not all(map(torch.equal, together, (each[0] for each in alone[first : first + size]))):
+            return False
+    return True
+
+
+def _source(model: Any, config: Any, draw: random.Random) -> EncoderInput | None:
+    """A random source of a model that reads texts or images."""
+    generator = torch.Generator().manual_seed(draw.randrange(1 << 30))
+    if "source" in model.reads:
+        vocab = config.text.vocab if config.text.source_vocab is None else config.text.source_vocab
+        return EncoderInput(torch.randint(vocab, (1, draw.randint(2, 24)), generator=generator))
+    if "images" in model.reads:
+        height, width = config.image if isinstance(config.image, tuple) else (config.image, config.image)
+        pixels = torch.rand(1, getattr(config, "channels", 3), height, width, generator=generator)
+        return EncoderInput.of_images(pixels.to(next(model.parameters()).dtype))
+    return None
+
+
+@torch.inference_mode()
+def _searched(searches: JointSearches, given: Sequence[tuple[EncoderInput | None, int]]) -> list[Tensor]:
+    """Of each source the logits of three steps of its hypotheses, which change places between them."""
+    states = [searches.model.start(source, capacity=8) for source, _ in given]
+    tokens = [torch.zeros(1, 1, dtype=torch.long) for _ in given]
+    found: list[list[Tensor]] = [[] for _ in given]
+    for step in range(3):
+        for n, (logits, state) in enumerate(searches.extended(list(zip(tokens, states, strict=True)))):
+            found[n].append(logits.flatten().clone())
+            beam = given[n][1]
+            order = torch.arange(beam).roll(step) if step else torch.zeros(beam, dtype=torch.long)
+            states[n] = searches.model.select(state, order)
+            tokens[n] = torch.arange(1, beam + 1).unsqueeze(1)
+    return [torch.cat(each) for each in found]
 
 
 def _logits(model: RowStepper[Any], prompts: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> Tensor:

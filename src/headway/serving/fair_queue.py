@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-
-from headway.serving.requests import Request
+from typing import Generic, Protocol, TypeVar
 
 HALF_LIFE = 5.0  # seconds after which tokens that a client had count half
 
 
-class FairQueue:
+class OfClient(Protocol):
+    """What waits: it belongs to a client."""
+
+    @property
+    def client(self) -> str: ...
+
+
+Item = TypeVar("Item", bound=OfClient)
+
+
+class FairQueue(Generic[Item]):
     """A bounded queue for each client. No call takes longer than the number of clients."""
 
     def __init__(self, limit: int, client_limit: int) -> None:
         self.limit, self.client_limit = limit, client_limit
-        self._queues: dict[str, deque[Request]] = {}
+        self._queues: dict[str, deque[Item]] = {}
         self._spent: Counter[str] = Counter()  # tokens of each client, of late
         self._halved = 0.0
         self._count = 0
@@ -23,7 +32,7 @@ class FairQueue:
     def __len__(self) -> int:
         return self._count
 
-    def offer(self, request: Request) -> str | None:
+    def offer(self, request: Item) -> str | None:
         """Add a request, or return why not."""
         if self._count >= self.limit:
             return "queue_full"
@@ -34,12 +43,12 @@ class FairQueue:
         self._count += 1
         return None
 
-    def head(self) -> Request | None:
+    def head(self) -> Item | None:
         """The request that goes next: the oldest of the client that had the fewest tokens of late."""
         waiting = [client for client, queue in self._queues.items() if queue]
         return self._queues[min(waiting, key=self._spent.__getitem__)][0] if waiting else None
 
-    def take(self) -> Request:
+    def take(self) -> Item:
         """Remove and return the request that goes next."""
         head = self.head()
         assert head is not None
@@ -51,7 +60,7 @@ class FairQueue:
         """Note tokens that were read or written for a client."""
         self._spent[client] += tokens
 
-    def remove(self, leaves: Callable[[Request], bool]) -> Iterator[Request]:
+    def remove(self, leaves: Callable[[Item], bool]) -> Iterator[Item]:
         """Remove the requests that leave, and yield them."""
         for client, queue in list(self._queues.items()):
             left = [request for request in queue if leaves(request)]

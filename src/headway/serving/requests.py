@@ -62,6 +62,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A verb of a run's pipeline, its inputs and its arguments."""
+
+    id: str
+    client: str
+    verb: str
+    inputs: list[Any]
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class TokenEvent:
     """One token of a request, or its end."""
 

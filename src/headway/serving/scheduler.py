@@ -49,7 +49,7 @@ class Scheduler:
 
     def __init__(self, model: RowStepper[Any], limits: SchedulerLimits | None = None) -> None:
         self.model, self.limits = model, limits or SchedulerLimits()
-        self.queue = FairQueue(self.limits.waiting, self.limits.waiting_of_client)
+        self.queue: FairQueue[Request] = FairQueue(self.limits.waiting, self.limits.waiting_of_client)
         self.reserved = 0  # tokens
         self._batch: RowBatch[Any] = RowBatch(model)
         self._rows: list[ActiveRequest] = []  # of the batch, by place

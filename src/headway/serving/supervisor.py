@@ -105,13 +105,13 @@ class EngineProcess:
             self.metrics.add("headway_cancelled_total", model=self.settings.name)
             self._send({"cancel": id})
 
-    async def call(self, verb: str, inputs: list[str], arguments: dict[str, Any]) -> list[Any]:
+    async def call(self, verb: str, inputs: list[str], arguments: dict[str, Any], client: str) -> list[Any]:
         """The results of a verb of the pipeline. Raises ApiError."""
         if not self.ready:
             raise self.unavailable()
         id = str(next(self._numbers))
         future = self._calls[id] = asyncio.get_running_loop().create_future()
-        self._send({"call": id, "verb": verb, "inputs": inputs, "arguments": arguments})
+        self._send({"call": id, "client": client, "verb": verb, "inputs": inputs, "arguments": arguments})
         try:
             async with asyncio.timeout(self.limits.request_seconds):
                 answer = await future
@@ -119,10 +119,15 @@ class EngineProcess:
             raise ApiError(503, "the deadline of the request has passed", code="deadline", retry_after=5) from None
         finally:
             self._calls.pop(id, None)
+            if not future.done() or future.cancelled():
+                self.metrics.add("headway_cancelled_total", model=self.settings.name)
+                self._send({"cancel_call": id})
+        if "refused_call" in answer:
+            raise ApiError(429, "too many requests wait; try again later", code=answer["refused_call"], retry_after=1)
         if "error" in answer:
             raise ApiError(400, answer["error"])
         if "failed" in answer:
-            raise ApiError(500, "the request failed", code="failed")
+            raise ApiError(500, "the request failed", code=answer.get("code", "failed"))
         value: list[Any] = answer["value"]
         return value
 

@@ -51,8 +51,10 @@ def _tag(run: Run, texts: Sequence[str], arguments: Arguments) -> list[Any]:
 
 
 def _translate(run: Run, texts: Sequence[str], arguments: Arguments) -> list[Any]:
-    beam, best = arguments.get("beam"), arguments.get("n_best")
-    found = run.translate(texts, beam=beam, n_best=1 if best is None else best)
+    beam, best = arguments.get("beam"), arguments.get("n_best") or 1
+    if beam is None and best > getattr(run.task, "beam", best):
+        beam = best  # as many hypotheses as are asked for
+    found = run.translate(texts, beam=beam, n_best=best)
     return [{"translations": lines} for lines in found]
 
 
