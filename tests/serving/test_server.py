@@ -395,6 +395,7 @@ def test_starts_that_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[s
             (["--key-file", str(tmp_path / "none")], "cannot be read"),
             (["--port", port], "--port 0"),
             (["--key-env", "NO_SUCH_VARIABLE_HERE"], "not set"),
+            (["--precision", "int8", "--key-file", str(tmp_path / "none")], "cannot be read"),
         ):
             assert main(["serve", str(tmp_path / "run"), *words]) == 8
             assert reason in capsys.readouterr().err

@@ -76,11 +76,12 @@ def _processes(arguments: argparse.Namespace) -> int:
 
 def _checked_ahead(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
     """Check the int8 copy of a run, if it will be used, while torch is being imported."""
-    if getattr(arguments, "precision", None) not in ("int8", "auto"):
+    run = getattr(arguments, "run", None)  # a server has several, which its engines check
+    if run is None or getattr(arguments, "precision", None) not in ("int8", "auto"):
         return contextlib.nullcontext()
     from headway.storage.manifest import INT8, check_in_background  # not needed by `headway --help`
 
-    return check_in_background(Path(arguments.run) / INT8)
+    return check_in_background(Path(run) / INT8)
 
 
 def _unknown_tokens_told(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
