@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
+import random
 import shlex
 import signal
 import socket
@@ -24,6 +26,7 @@ pytest.importorskip("uvicorn")
 from headway.reliability.runs import TINY  # noqa: E402
 from headway.runs.train import train_run  # noqa: E402
 from tests.documents import fences, read  # noqa: E402
+from tests.serving.load import Tally, crowd, fuzzed, leave  # noqa: E402
 
 PROMPT = "I like"
 SECRET = "canary-4711"
@@ -325,6 +328,57 @@ def test_an_engine_that_is_killed_is_started_again(served: Served) -> None:
     served.until("/health", 200)
     assert completion(served).to_dict()["choices"] == answer
     assert served.gauge("headway_engine_starts_total") >= 2
+
+
+PROMPTS = ("I like", "dog", "the ", "a", "men run to", "I")
+
+
+def crowd_meets(served: Served, clients: int) -> Tally:
+    """Greedy answers of many clients beside those of each prompt asked alone."""
+    bodies = [
+        {"prompt": prompt, "max_tokens": 3 + 4 * n, "temperature": 0, "ignore_eos": True}
+        for n, prompt in enumerate(PROMPTS)
+    ]
+    alone = [served.ask("/v1/completions", body)[1]["choices"][0]["text"] for body in bodies]
+    return asyncio.run(crowd(served.port, bodies, alone, clients))
+
+
+def leavers_leave(served: Served, count: int) -> list[float]:
+    """Seconds from each leaving to the moment when no row is in flight any more."""
+    draw, took = random.Random(0), []
+    body = {"prompt": PROMPT, "max_tokens": 50, "ignore_eos": True}
+    for _ in range(count):
+        leave(served.port, body, draw)
+        began = time.monotonic()
+        while served.gauge("headway_rows") or served.gauge("headway_reserved_tokens"):
+            assert time.monotonic() - began < 10
+        took.append(time.monotonic() - began)
+    return took
+
+
+def test_a_crowd_is_answered_and_no_answer_is_another_s(served: Served) -> None:
+    """S4 with 100 clients; the full count is in test_load."""
+    tally = crowd_meets(served, 100)
+    assert (tally.right, tally.wrong, tally.lost) == (100, 0, 0)
+
+
+def test_hostile_requests_are_no_fault_of_the_server(served: Served) -> None:
+    """S2 with 400 requests: never a status of 500 or above, and the same engine."""
+    engine = served.engine()
+    statuses = asyncio.run(fuzzed(served.port, 400, seed=1))
+    assert not [status for status in statuses if status >= 500]
+    assert statuses[200] > 10
+    assert statuses[400] > 50
+    assert served.engine() == engine
+    assert "Traceback" not in served.log.read_text()
+
+
+def test_leavers_leave_nothing_behind(served: Served) -> None:
+    """S5 with 25 of them; files open before and after."""
+    files = len(list(Path(f"/proc/{served.process.pid}/fd").iterdir()))
+    leavers_leave(served, 25)
+    served.until("/ready", 200)
+    assert len(list(Path(f"/proc/{served.process.pid}/fd").iterdir())) <= files + 2
 
 
 def test_what_is_asked_is_not_logged_and_a_signal_ends_the_server_after_what_is_in_flight(served: Served) -> None:
