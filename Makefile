@@ -4,12 +4,13 @@ BIN := .venv/bin
 # Two stamps of .venv: with what headway itself needs, and with every tool of a developer besides.
 BASE := .venv/.base
 INSTALLED := .venv/.installed
+PACKAGES := web/node_modules/.installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 BUILDER := build/venv/.installed
 EPOCH = $(shell git log -1 --format=%ct)
 WORKERS ?= 2
 
-.PHONY: help venv demo test test-slow check format bench reliability phrases config-docs api-docs task-table limit-table deck-index map site docs film lock wheel \
+.PHONY: help venv demo test test-slow check check-page page format bench reliability phrases config-docs api-docs task-table limit-table deck-index map site docs film lock wheel \
   release sbom clean
 .DEFAULT_GOAL := help
 
@@ -42,11 +43,25 @@ test: $(INSTALLED)  ## the tests (under ten minutes on two cores)
 test-slow: $(INSTALLED)  ## the tests that take minutes or read a clock
 	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=3600
 
-check: $(INSTALLED)  ## ruff, mypy --strict, import order
+check: $(INSTALLED)  ## ruff, mypy --strict, import order; tsc, eslint and prettier where node is installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@if ! command -v npm > /dev/null; then echo "SKIPPED: npm is not installed: the sources of the page (web/) are not checked"; \
+	elif ! $(MAKE) --no-print-directory $(PACKAGES); then echo "SKIPPED: npm ci failed: the sources of the page (web/) are not checked"; \
+	else $(MAKE) --no-print-directory check-page; fi
+
+$(PACKAGES): web/package-lock.json
+	cd web && npm ci --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+check-page: $(PACKAGES)  ## tsc, eslint and prettier on the sources of the page; needs node
+	cd web && npm run --silent check
+
+page: $(PACKAGES)  ## build the script of the page from web/src, and put it into docs/pages; needs node
+	node web/build.mjs
+	$(BIN)/python web/pages.py
 
 format: $(INSTALLED)  ## let ruff rewrite
 	$(BIN)/ruff check --fix .
@@ -110,4 +125,4 @@ sbom: $(INSTALLED) wheel  ## write dist/headway-VERSION.cdx.json, the bill of ma
 	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tools.sbom --wheel dist/headway-*.whl
 
 clean:  ## everything that is not source
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv web/node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

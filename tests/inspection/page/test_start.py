@@ -98,7 +98,8 @@ def test_the_file_stays_within_its_limit(tokens, monkeypatch):
 
 
 def test_a_text_too_long_for_one_layer_says_so(show, monkeypatch):
-    monkeypatch.setattr("headway.inspection.page.payload.FILE_BYTES", 320_000)
+    empty = len(document({"title": ""}).encode())
+    monkeypatch.setattr("headway.inspection.page.payload.FILE_BYTES", empty + 60_000)
     seen = show(language(" ".join(LINE.split() * 5)))
     assert "not even one of 2 layers fits" in seen.page.inner_text("#attention")
     assert not seen.faults

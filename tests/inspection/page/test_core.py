@@ -1,0 +1,65 @@
+"""The page's own computing (web/src/core) gives PyTorch's numbers, under node alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+import torch
+
+from headway.decoding.beam import length_penalty
+from headway.decoding.sampling import Sampling, allowed_tokens
+from headway.ops.positions import rotary_angles, rotate
+from tests.inspection.page.subjects import POSITIONS, language
+from tests.node import WEB, needs_node
+
+SETTINGS = [
+    Sampling(),
+    Sampling(temperature=0.5),
+    Sampling(temperature=2.0, top_k=7),
+    Sampling(temperature=0.8, top_p=0.6),
+    Sampling(temperature=1.3, top_k=12, top_p=0.75),
+]
+
+
+def drawn(logits: torch.Tensor, sampling: Sampling) -> dict[str, Any]:
+    scaled = logits / sampling.temperature
+    kept = allowed_tokens(scaled, sampling)
+    return {
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k or 0,
+        "top_p": sampling.top_p,
+        "kept": kept[0].tolist(),
+        "shares": scaled.masked_fill(~kept, -torch.inf).double().softmax(-1)[0].tolist(),
+    }
+
+
+def rotated(layout: Any) -> dict[str, Any]:
+    vector = torch.randn(8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    cos, sin = rotary_angles(torch.tensor([5]), 8, 100.0)
+    out = rotate(vector.reshape(1, 1, 1, 8), cos.double(), sin.double(), layout)
+    return {"vector": vector.tolist(), "by": 5, "base": 100.0, "layout": layout, "out": out.flatten().tolist()}
+
+
+def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
+    node = needs_node()
+    logits = 3 * torch.randn(1, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    numbers = {
+        "logits": logits[0].tolist(),
+        "log_sum_exp": float(logits.logsumexp(-1)),
+        "draws": [drawn(logits, sampling) for sampling in SETTINGS],
+        "pages": {name: language(position=position) for name, position in POSITIONS.items()},
+        "rotated": [rotated("interleaved"), rotated("halves")],
+        "penalties": [
+            {"length": 7, "alpha": alpha, "kind": kind, "penalty": length_penalty(7, alpha, kind)}
+            for alpha in (0.0, 0.6, 2.0)
+            for kind in ("gnmt", "mean")
+        ],
+    }
+    (tmp_path / "numbers.json").write_text(json.dumps(numbers))
+    done = subprocess.run(
+        [node, WEB / "test.mjs", tmp_path / "numbers.json"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "# tests 14" in done.stdout

@@ -1,0 +1,163 @@
+// What a page is made from, as src/headway/inspection/page/payload.py writes it.
+
+export interface StoredTensor {
+  type: "float32" | "int16" | "int8" | "uint8" | "bit";
+  shape: number[];
+  data: string;
+  scales?: string;
+}
+
+export type Position =
+  | { kind: "rotary"; base: number; layout: "interleaved" | "halves" }
+  | { kind: "alibi"; slopes: number[] }
+  | { kind: "t5"; table: string }
+  | { kind: "shaw"; keys: string; values: string | null };
+
+export interface AttentionEntry {
+  name: string;
+  tap: string;
+  unit: string;
+  stack: string;
+  label: string;
+  layer: number;
+  kind: "self" | "cross";
+  queries: string; // the names of two sequences
+  keys: string;
+  heads: number;
+  groups: number;
+  scale: number[];
+  q: string; // the names of tensors, as all strings below
+  k: string;
+  v: string;
+  rows: number[];
+  weights: string;
+  out: string;
+  mask: string | null;
+  mask_words: string;
+  others: { rows: number[]; q: string; k: string; v: string } | null;
+  energy: string | null;
+  hard: boolean;
+  position: Position | null;
+}
+
+export interface Sequence {
+  label: string;
+  tokens: string[];
+  ids?: number[];
+  start?: number;
+  writes?: string[];
+  unit?: string;
+  before: number; // tokens in front of the patches, of a picture
+  grid?: [number, number];
+}
+
+export interface Layer {
+  left: string | null;
+  added: Record<string, string>;
+}
+
+export interface Stack {
+  name: string;
+  label: string;
+  sequence: string;
+  positions: string;
+  depth: { steps: string; cost: string } | null;
+  input: { label: string; tensor: string }[];
+  layers: Layer[];
+  out: string | null;
+}
+
+export interface OutputEntry {
+  label: string;
+  sequence: string | null;
+  size: number;
+  words: Record<string, string>;
+  ids: number[][];
+  logits: string;
+  shares: string;
+  normaliser: string;
+  targets: (number | null)[];
+  target_logits: string;
+  ranks: number[];
+}
+
+export interface LensEntry {
+  layers: string[];
+  ids: number[][][];
+  shares: string;
+  words: Record<string, string>;
+}
+
+export interface AblationEntry {
+  heads: { attention: number; head: number }[];
+  changes: string;
+  needed: { head: number; place: number };
+  said: number[][];
+  plain: number[];
+  words: Record<string, string>;
+}
+
+export interface TraceNode {
+  parent: number | null;
+  step: number;
+  piece: string;
+  nats: number;
+  total: number;
+  status: "won" | "ended" | "kept" | "pruned";
+}
+
+export interface TraceLine {
+  text: string;
+  nodes: number[];
+  length: number;
+  log_probability: number;
+  stopped: boolean;
+}
+
+export interface TraceEntry {
+  alpha: number;
+  penalty: string;
+  beam: number;
+  source: string[];
+  nodes: TraceNode[];
+  lines: TraceLine[];
+  looks: (string | null)[];
+}
+
+export interface ImageEntry {
+  sequence: string;
+  pixels: string;
+  outside: [number, number, number];
+  shift: number | null;
+}
+
+export interface Payload {
+  headway: number;
+  kind: string;
+  title: string;
+  run: string;
+  task: string;
+  data: string;
+  score: string;
+  model: string;
+  parameters: number;
+  steps: number[];
+  given: string;
+  said: string;
+  sequences: Record<string, Sequence>;
+  near: Record<string, { space: "table" | "sentences"; lists: [string, number][][] }>;
+  output: OutputEntry | null;
+  lens: LensEntry | null;
+  image?: ImageEntry;
+  rollout?: string;
+  trace?: TraceEntry;
+  stacks: Stack[];
+  precision: "float32" | "int16";
+  attentions: AttentionEntry[];
+  left_out: number;
+  ablation: AblationEntry | null;
+  ablation_left_out: string;
+  start: Record<string, number>;
+  checks: { tensor: string; every: number; values: string }[];
+  tensors: Record<string, StoredTensor>;
+}

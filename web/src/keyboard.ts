@@ -1,0 +1,98 @@
+// The keyboard: every figure is one stop of the tab key, and arrows move inside it.
+
+/** Make parts of a drawing choosable: one stop of the tab key, arrows move, Enter and Space choose.
+ *
+ * `root` becomes a list box, each of `items` an option with a name; `columns` is how far up and down are apart. */
+export interface Choice {
+  node: SVGElement;
+  name: string;
+  key: string;
+  chosen?: boolean;
+}
+
+export function choices(
+  root: SVGElement,
+  items: Choice[],
+  { label, columns = 1 }: { label: string; columns?: number },
+): void {
+  root.setAttribute("role", "listbox");
+  root.setAttribute("aria-label", label);
+  const start = Math.max(
+    0,
+    items.findIndex((item) => item.chosen),
+  );
+  items.forEach(({ node, name, key, chosen }, n) => {
+    node.setAttribute("role", "option");
+    node.setAttribute("aria-label", name);
+    node.setAttribute("aria-selected", String(Boolean(chosen)));
+    node.setAttribute("tabindex", n === start ? "0" : "-1");
+    node.dataset.key = key;
+    node.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        node.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      }
+      const step = ({ ArrowDown: columns, ArrowUp: -columns, ArrowRight: 1, ArrowLeft: -1 } as Record<string, number>)[
+          event.key
+        ],
+        next = event.key === "Home" ? items[0] : event.key === "End" ? items[items.length - 1] : items[n + step];
+      if (!next) return;
+      event.preventDefault();
+      for (const other of items) other.node.setAttribute("tabindex", other === next ? "0" : "-1");
+      next.node.focus();
+      next.node.scrollIntoView({ block: "nearest", inline: "nearest" });
+    });
+  });
+}
+
+/** Arrow keys move the focus among the buttons of a group, which is one stop of the tab key.
+ *
+ * Up and down go to the same place of the row before and after, where the buttons stand in rows (`.row`). With
+ * `press` the button that is reached is pressed as well. */
+export function roving(group: HTMLElement, { press = true }: { press?: boolean } = {}): () => void {
+  const buttons = () => [...group.querySelectorAll("button")].filter((button) => !button.hidden);
+  const settle = (chosen: HTMLElement | undefined) => {
+    for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
+  };
+  group.addEventListener("keydown", (event) => {
+    const all = buttons(),
+      at = all.indexOf(document.activeElement as HTMLButtonElement);
+    if (at < 0) return;
+    const back = getComputedStyle(group).direction === "rtl" ? 1 : -1,
+      to = (
+        {
+          ArrowRight: () => all[at - back],
+          ArrowLeft: () => all[at + back],
+          ArrowDown: () => nearby(group, all[at], 1) ?? all[at + 1],
+          ArrowUp: () => nearby(group, all[at], -1) ?? all[at - 1],
+          Home: () => all[0],
+          End: () => all[all.length - 1],
+        } as Record<string, () => HTMLButtonElement | undefined>
+      )[event.key];
+    if (!to) return;
+    event.preventDefault();
+    const next = to();
+    if (!next || next === all[at]) return;
+    settle(next);
+    next.focus();
+    if (press) next.click();
+  });
+  return () => {
+    const all = buttons();
+    settle(
+      all.find((button) => button.getAttribute("aria-pressed") === "true") ||
+        all.find((button) => button === document.activeElement) ||
+        all[0],
+    );
+  };
+}
+
+/** The button of the row before or after that stands in the same place; the button itself at either end. */
+function nearby(group: HTMLElement, button: HTMLButtonElement, step: number): HTMLButtonElement | null | undefined {
+  const rows = [...group.querySelectorAll(".row")],
+    row = rows.findIndex((each) => each.contains(button));
+  if (row < 0) return null;
+  const place = [...rows[row].querySelectorAll("button")].indexOf(button),
+    other = rows[row + step] && rows[row + step].querySelectorAll<HTMLButtonElement>("button");
+  return other ? other[Math.min(place, other.length - 1)] : button;
+}
