@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import struct
-import sys
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headway.serving.answers import AnswerWriter
 from headway.serving.api_errors import ApiError, invalid
 from headway.serving.completions import Completion, read_chat, read_completion
 from headway.serving.fields import Fields
-from headway.serving.gate import Gate, Receive, Route
+from headway.serving.gate import Gate, Route
+from headway.serving.gated_app import GatedApp, Handler
 from headway.serving.generation import Generation
-from headway.serving.http import EventStream, HttpAnswer, Send, send_answer, send_error, send_stream, while_connected
+from headway.serving.http import EventStream, HttpAnswer
 from headway.serving.metrics import Metrics
 from headway.serving.supervisor import EngineProcess
 from headway.serving.text_model import TextModel
@@ -36,18 +35,14 @@ ROUTES = {
     "/languages": Route(method="GET"),
     **{path: Route(method="POST") for path in VERB_PATHS},
 }
-Handler = Callable[[Fields, str, Mapping[str, Any]], Awaitable[HttpAnswer | EventStream]]
 
 
-class App:
+class App(GatedApp):
     """The application of one server: routes to handlers, and nothing that computes."""
 
     def __init__(self, engines: Sequence[EngineProcess], gate: Gate, metrics: Metrics) -> None:
         self.engines = {engine.settings.name: engine for engine in engines}
-        self.gate, self.limits, self.metrics = gate, gate.limits, metrics
-        self.draining = False
-        self.log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
-        self._handlers: dict[str, Handler] = {
+        handlers: dict[str, Handler] = {
             "/health": self._health,
             "/ready": self._ready,
             "/metrics": self._metrics,
@@ -60,54 +55,18 @@ class App:
             "/languages": self._languages,
             **dict.fromkeys(VERB_PATHS, self._verb),
         }
+        super().__init__(gate, metrics, handlers)
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        began, status, known = time.monotonic(), 0, "?"
-        try:
-            try:
-                route, known, client = self.gate.enter(scope)
-                values = await self.gate.body(scope, route, receive) if route.method == "POST" else {}
-                if route.form and self.gate.keys:
-                    client = self._form_client(scope, values, client)
-                if self.draining and not route.open:
-                    raise ApiError(503, "the server is stopping", code="draining", retry_after=5, close=True)
-                answer = await while_connected(receive, self._handlers[known](Fields(values), client, scope))
-                if isinstance(answer, EventStream):
-                    status = 200
-                    try:
-                        await while_connected(receive, send_stream(send, answer))
-                    finally:
-                        answer.close()
-                else:
-                    status = answer.status
-                    await send_answer(send, answer, close=self.draining)
-            except ApiError as error:
-                status = error.status
-                libre = {"error": error.message} if known in ("/translate", "/languages") else None
-                await send_error(send, error, libre)
-        except ConnectionResetError:
-            status = status or 499
-        except Exception as error:  # a defect: the client gets the one error shape, the log no text of the client's
-            self.log(f"internal error: {type(error).__name__}")
-            begun, status = status, 500
-            if not begun:
-                await send_error(send, ApiError(500, "internal error", code="internal_error", close=True))
-        finally:
-            self._count(known, status, time.monotonic() - began)
+    def error_body(self, known: str, error: ApiError) -> Any:
+        """Below these paths LibreTranslate's shape, else the one of the API."""
+        return {"error": error.message} if known in ("/translate", "/languages") else None
 
-    def _form_client(self, scope: Mapping[str, Any], values: Any, client: str) -> str:
+    def client_in_body(self, scope: Mapping[str, Any], values: Any, client: str) -> str:
         """The client of a LibreTranslate request, whose key may be in its body."""
         if any(name == b"authorization" for name, _ in scope["headers"]):
             return client
         key = values.pop("api_key", "") if isinstance(values, dict) else ""
         return self.gate.client_of(key if isinstance(key, str) else "")
-
-    def _count(self, endpoint: str, status: int, seconds: float) -> None:
-        self.metrics.add("headway_requests_total", endpoint=endpoint, code=str(status))
-        self.metrics.observe("headway_request_seconds", seconds, endpoint=endpoint)
-        if endpoint not in ("/health", "/ready", "/metrics"):
-            self.log(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {endpoint} {status} {1000 * seconds:.0f} ms")
 
     async def _health(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
         up = all(engine.ready or not engine.was_ready for engine in self.engines.values())

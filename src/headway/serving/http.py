@@ -23,11 +23,12 @@ class HttpAnswer:
     body: Any
     status: int = 200
     headers: Headers = field(default_factory=list)
+    kind: str = "text/plain; version=0.0.4; charset=utf-8"  # the content type of text
 
     def encoded(self) -> tuple[bytes, str]:
         """The bytes and their content type."""
         if isinstance(self.body, str):
-            return self.body.encode(), "text/plain; version=0.0.4; charset=utf-8"
+            return self.body.encode(), self.kind
         return json.dumps(self.body, allow_nan=False).encode(), "application/json"
 
 

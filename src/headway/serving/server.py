@@ -18,6 +18,7 @@ import uvicorn
 from headway.errors import ServeError
 from headway.serving.app import ROUTES, App
 from headway.serving.gate import Gate, Keys, allowed_hosts, is_loopback
+from headway.serving.gated_app import GatedApp
 from headway.serving.limits import ServerLimits
 from headway.serving.metrics import Metrics
 from headway.serving.protocol import guarded
@@ -72,7 +73,7 @@ def bound(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn's server, which says that it is stopping before it waits for requests in flight."""
 
-    app: App
+    app: GatedApp
     stopped_by: BaseException | None = None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -100,7 +101,7 @@ async def _served(settings: ServerSettings, listener: socket.socket, port: int) 
     engines = [EngineProcess(each, limits, metrics) for each in settings.runs]
     hosts = allowed_hosts(settings.host, port, settings.host_names)
     app = App(engines, Gate(ROUTES, limits, Keys(settings.keys), hosts), metrics)
-    server = Server(_config(app, limits))
+    server = Server(server_config(app, limits))
     server.app = app
     for engine in engines:
         engine.start()
@@ -117,7 +118,8 @@ async def _served(settings: ServerSettings, listener: socket.socket, port: int) 
         raise ServeError(failed[0])
 
 
-def _config(app: App, limits: ServerLimits) -> uvicorn.Config:
+def server_config(app: GatedApp, limits: ServerLimits) -> uvicorn.Config:
+    """uvicorn behind the gate: no log of its own, no WebSockets, the limits of the server."""
     application: Any = app
     return uvicorn.Config(
         application,
