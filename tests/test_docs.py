@@ -389,6 +389,7 @@ NOT_RUN = {
         ),
         "answers until it is stopped; tests/serving/test_server.py asks one",
     ),
+    "headway look runs/demo --live": "answers until it is stopped; tests/serving/live asks one",
     "headway train detr-shapes --train.seed 0 --train.device cpu --train.evaluate_every 1000": "minutes; a slow test",
     "source .venv/bin/activate": "changes a shell",
     "headway import vit-base-patch16-224 --out runs/vit": "344 MB; tests/interop imports small ones",

@@ -5,14 +5,19 @@ RUNS is a folder with the runs of the examples (`PICTURES`); without names, ever
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import tempfile
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
 import headway
+from headway.serving.live.server import HOST, live_server
+from headway.serving.live.session import LiveSession
+from headway.serving.server import bound
 
 DOCS = Path(__file__).parents[1] / "docs"
 CHROMIUM = "/usr/bin/chromium"
@@ -29,10 +34,14 @@ class Picture:
     part: str | None = None
     scheme: str = "light"
     size: tuple[int, int] = (980, 880)
+    off: tuple[str, ...] = ()  # heads that are switched off on the live page: PART:HEAD
 
 
 PUPPY, IT = "a cute puppy", "the animal did not cross the street because it was too tired"
 PICTURES = {
+    "look-live": Picture(
+        run="demo", given="the small cat sleeps.", size=(1180, 940), off=("decoder.layers.1.cross:1",)
+    ),
     "look": Picture(run="demo", given=PUPPY, size=(1180, 880)),
     "look-heads": Picture(run="demo", given=PUPPY, part="#attention"),
     "look-off": Picture(run="demo", given=PUPPY, hash="#off=21", part="#what-if"),
@@ -67,6 +76,28 @@ def take(page: Page, picture: Picture, runs: Path, target: Path) -> None:
             page.locator(picture.part).first.screenshot(path=target)
 
 
+def take_live(page: Page, picture: Picture, runs: Path, target: Path) -> None:
+    """Serve the live page of a picture's run, switch its heads off, and keep what is seen."""
+    session = LiveSession(headway.load(runs / picture.run, device="cpu").pipeline, picture.given)
+    session.facts = replace(session.facts, folder=f"runs/{picture.run}")
+    listener = bound(HOST, 0)
+    port = listener.getsockname()[1]
+    server = live_server(session, port, "picture")
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
+    thread.start()
+    page.goto(f"http://{HOST}:{port}/#key=picture")
+    page.wait_for_selector(".badge.good")
+    page.click("#live-off")
+    for n, (part, head) in enumerate(each.split(":") for each in picture.off):
+        page.click(f".panel [data-part='{part}'][data-head='{head}']")
+        page.wait_for_selector(f"html[data-looked='{n + 2}']", state="attached")
+    page.wait_for_selector(".badge.good")
+    page.screenshot(path=target)
+    page.context.close()
+    server.should_exit = True
+    thread.join()
+
+
 def main(runs: Path, names: list[str]) -> None:
     """Take these pictures, or all whose runs are there."""
     with sync_playwright() as playwright:
@@ -75,9 +106,9 @@ def main(runs: Path, names: list[str]) -> None:
             picture = PICTURES[name]
             width, height = picture.size
             context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme=picture.scheme, offline=True
+                viewport={"width": width, "height": height}, color_scheme=picture.scheme, offline=not picture.off
             )
-            take(context.new_page(), picture, runs, DOCS / f"{name}.png")
+            (take_live if picture.off else take)(context.new_page(), picture, runs, DOCS / f"{name}.png")
             context.close()
             print(f"docs/{name}.png")
         browser.close()

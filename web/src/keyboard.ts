@@ -45,18 +45,18 @@ export function choices(
   });
 }
 
-/** Arrow keys move the focus among the buttons of a group, which is one stop of the tab key.
+/** Arrow keys move the focus among the buttons or links of a group, which is one stop of the tab key.
  *
  * Up and down go to the same place of the row before and after, where the buttons stand in rows (`.row`). With
  * `press` the button that is reached is pressed as well. */
 export function roving(group: HTMLElement, { press = true }: { press?: boolean } = {}): () => void {
-  const buttons = () => [...group.querySelectorAll("button")].filter((button) => !button.hidden);
+  const buttons = () => [...group.querySelectorAll<HTMLElement>("button, a[href]")].filter((button) => !button.hidden);
   const settle = (chosen: HTMLElement | undefined) => {
     for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
   };
   group.addEventListener("keydown", (event) => {
     const all = buttons(),
-      at = all.indexOf(document.activeElement as HTMLButtonElement);
+      at = all.indexOf(document.activeElement as HTMLElement);
     if (at < 0) return;
     const back = getComputedStyle(group).direction === "rtl" ? 1 : -1,
       to = (
@@ -67,7 +67,7 @@ export function roving(group: HTMLElement, { press = true }: { press?: boolean }
           ArrowUp: () => nearby(group, all[at], -1) ?? all[at - 1],
           Home: () => all[0],
           End: () => all[all.length - 1],
-        } as Record<string, () => HTMLButtonElement | undefined>
+        } as Record<string, () => HTMLElement | undefined>
       )[event.key];
     if (!to) return;
     event.preventDefault();
@@ -88,11 +88,11 @@ export function roving(group: HTMLElement, { press = true }: { press?: boolean }
 }
 
 /** The button of the row before or after that stands in the same place; the button itself at either end. */
-function nearby(group: HTMLElement, button: HTMLButtonElement, step: number): HTMLButtonElement | null | undefined {
+function nearby(group: HTMLElement, button: HTMLElement, step: number): HTMLElement | null | undefined {
   const rows = [...group.querySelectorAll(".row")],
     row = rows.findIndex((each) => each.contains(button));
   if (row < 0) return null;
-  const place = [...rows[row].querySelectorAll("button")].indexOf(button),
-    other = rows[row + step] && rows[row + step].querySelectorAll<HTMLButtonElement>("button");
+  const place = [...rows[row].querySelectorAll<HTMLElement>("button")].indexOf(button),
+    other = rows[row + step] && rows[row + step].querySelectorAll<HTMLElement>("button");
   return other ? other[Math.min(place, other.length - 1)] : button;
 }

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headway.tasks.initial_weights import FinetuneSource, InitialWeights
     from headway.tasks.proposal import Proposal, Reading
     from headway.tasks.report import Report
+    from headway.tasks.token_writer import TokenWriter
     from headway.tasks.training_task import TrainingTask
     from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
@@ -240,6 +241,7 @@ class Pipeline:
     """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
 
     evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, metric, compare, …
+    reads_files: ClassVar[bool] = False  # whether the input of `explain` names a file: not one a web page may choose
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         self.task, self.parts = task, parts
@@ -252,6 +254,10 @@ class Pipeline:
     def explain(self, given: str) -> Explanation:
         """One forward pass on an input, for the page of `headway look`."""
         self.unsupported("look")
+
+    def token_writer(self, given: str) -> TokenWriter | None:
+        """What continues an input token by token on the live page; None for a model that writes no text."""
+        return None
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Inputs on which all code paths must agree: these texts or files, else made-up ones and some of the data's."""

@@ -44,7 +44,7 @@ def pieces() -> dict[str, Any]:
 def test_a_title_is_not_hidden_by_the_bar(width, show):
     page = show(translation(), viewport={"width": width, "height": 800}, reduced_motion="reduce").page
     links = page.locator("nav a")
-    assert links.count() == 8
+    assert links.count() == 9
     assert page.evaluate("document.querySelector('.links').offsetHeight") < 50  # in one line
     for n in (2, 4, 6):
         links.nth(n).evaluate("(each) => each.click()")

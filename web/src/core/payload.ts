@@ -76,6 +76,7 @@ export interface OutputEntry {
   logits: string;
   shares: string;
   normaliser: string;
+  whole: { first: number; logits: string } | null; // every logit of the places from `first` on
   targets: (number | null)[];
   target_logits: string;
   ranks: number[];
@@ -131,6 +132,30 @@ export interface ImageEntry {
   shift: number | null;
 }
 
+export interface MapPart {
+  name: string; // of a tap: "decoder.layers.1.cross"
+  kind: "self" | "cross" | "feedforward";
+  heads: number;
+  ablatable: boolean;
+}
+export interface MapStack {
+  name: string;
+  layers: { layer: number | null; parts: MapPart[] }[];
+}
+
+export interface Ablated {
+  part: string;
+  head: number | null;
+  instead: "zero" | "mean";
+}
+export interface ChangeEntry {
+  ablated: (Ablated & { label: string })[];
+  patched: string[];
+  note: string;
+  said: [string, string];
+  places: { came: string[]; before: string; after: string; likeliest: [string[], string[]] } | null;
+}
+
 export interface Payload {
   headway: number;
   kind: string;
@@ -157,6 +182,10 @@ export interface Payload {
   left_out: number;
   ablation: AblationEntry | null;
   ablation_left_out: string;
+  map: MapStack[];
+  change: ChangeEntry | null;
+  look?: string; // live: the name to save the view by
+  writer?: { sequence: string; begin: number; stops: number[] } | null; // live: where tokens are written
   start: Record<string, number>;
   checks: { tensor: string; every: number; values: string }[];
   tensors: Record<string, StoredTensor>;

@@ -5,11 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from headway.cli import options
+from headway.errors import ConfigError, ServeError
 
-HELP = "one offline HTML file: what the model did with this input"
+HELP = "one offline HTML file: what the model did with this input; or a live page that runs the model"
 EXAMPLES = (
     "headway look runs/demo 'a cute puppy' -o page.html",
     "headway look runs/minilm 'the animal was too tired because it ran' --open it:animal -o it.html",
+    "headway look runs/demo --live             type, branch, switch heads off; Ctrl-C ends it",
 )
 
 
@@ -17,7 +19,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Which input, and where the page goes."""
     options.add_run(parser)
     options.add_adapter(parser)
-    parser.add_argument("input", metavar="INPUT", help="a text, or an image file for a run that reads images")
+    parser.add_argument(
+        "input", nargs="?", metavar="INPUT", help="a text, or an image file for a run that reads images"
+    )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="serve a page on this machine that runs the model: type, branch, switch parts off, save any view",
+    )
+    parser.add_argument(
+        "--port", type=options.count, metavar="N", help="of --live (default: any free one, which the first line names)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="with --live: do not open a browser")
     parser.add_argument(
         "--open",
         metavar="QUERY:KEY",
@@ -32,12 +45,34 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """Write one page about what the run does with this input."""
+    """Write one page about what the run does with this input, or serve a live one."""
     from headway.cli.loading import load_run
     from headway.cli.outputs import STDOUT, TEXT, expect_outputs, write_output
 
+    if arguments.live:
+        _serve(arguments)
+        return
+    if arguments.port is not None or arguments.no_browser:
+        raise ConfigError("--port and --no-browser belong to --live; a page that is written has no server")
+    if arguments.input is None:
+        raise ConfigError("INPUT is missing: pass what the model is to read, or --live to type it in the page")
     expect_outputs(arguments, out=TEXT)
     page = load_run(arguments).look(arguments.input, open=arguments.open, ablate=arguments.ablate)
     write_output(arguments.out, page)
     if arguments.out != STDOUT:
         print(f"{arguments.out}: open it in a browser; it needs no network")
+
+
+def _serve(arguments: Namespace) -> None:
+    from headway.cli.loading import load_run
+    from headway.extras import import_extra
+
+    import_extra("uvicorn", "serve", "headway look --live", ServeError)
+    from headway.serving.live.server import LiveSettings, serve_live
+    from headway.serving.live.session import LiveSession
+
+    run = load_run(arguments)
+    if run.pipeline.reads_files and arguments.input is None:
+        raise ConfigError("INPUT is missing: this run reads files, and a page may not choose them")
+    session = LiveSession(run.pipeline, arguments.input or "")
+    serve_live(session, LiveSettings(port=arguments.port or 0, browser=not arguments.no_browser))

@@ -32,15 +32,30 @@ _PAGE = """<!doctype html>
 
 def document(payload: dict[str, Any]) -> str:
     """The page of a payload."""
-    package = files("headway.inspection.page")
-    script, style = (package.joinpath(name).read_text(encoding="utf-8") for name in ("bundle.js", "page.css"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return _page(str(payload["title"]), json_block(payload), _policy())
+
+
+def live_document() -> tuple[str, str]:
+    """The page without data, which asks a server on this machine for it, and its content security policy.
+
+    The policy belongs in the header as well: only there may it forbid other pages to embed this one.
+    """
+    policy = f"{_policy()}; connect-src 'self'; form-action 'none'; base-uri 'none'"
+    return _page("headway look", "", policy), f"{policy}; frame-ancestors 'none'"
+
+
+def _policy() -> str:
+    digest = base64.b64encode(hashlib.sha256(_part("bundle.js").encode()).digest()).decode()
+    return _POLICY.format(script=digest)
+
+
+def _part(name: str) -> str:
+    return files("headway.inspection.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _page(title: str, payload: str, policy: str) -> str:
     return _PAGE.format(
-        policy=_POLICY.format(script=digest),
-        title=html.escape(str(payload["title"])),
-        style=style,
-        payload=json_block(payload),
-        script=script,
+        policy=policy, title=html.escape(title), style=_part("page.css"), payload=payload, script=_part("bundle.js")
     )
 
 

@@ -11,6 +11,7 @@ from headway.inspection.page.tensors import PageTensors
 from headway.tasks.explanation import Output
 
 TOP = 8
+WHOLE = 40_000  # logits of whole rows that a page keeps, from the last place back, for temperature, top-k and top-p
 
 
 def output_entry(logits_TV: Tensor, output: Output, tensors: PageTensors) -> dict[str, Any]:
@@ -29,7 +30,17 @@ def output_entry(logits_TV: Tensor, output: Output, tensors: PageTensors) -> dic
         "logits": tensors.full(best),
         "shares": tensors.full(logits.softmax(-1).gather(-1, ids)),  # the badge compares the page's softmax with it
         "normaliser": tensors.full(logits.logsumexp(-1)),
+        "whole": _whole(logits, tensors),
         "targets": list(output.targets),
         "target_logits": tensors.full(target_logits),
         "ranks": (logits > target_logits.unsqueeze(-1)).sum(-1).add(1).tolist(),
     }
+
+
+def _whole(logits_TV: Tensor, tensors: PageTensors) -> dict[str, Any] | None:
+    """Every logit of the last places, as many as fit: `first` is the first of them. None where not even one does."""
+    places = min(len(logits_TV), WHOLE // max(1, logits_TV.shape[-1]))
+    if not places:
+        return None
+    first = len(logits_TV) - places
+    return {"first": first, "logits": tensors.full(logits_TV[first:])}

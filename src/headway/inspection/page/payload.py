@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from headway.inspection.page.head_ablation import ablation_entry, left_out, with
 from headway.inspection.page.html import document, json_block
 from headway.inspection.page.image import picture_entry
 from headway.inspection.page.logit_lens import lens_entry
+from headway.inspection.page.model_map import map_entry
 from headway.inspection.page.neighbours import neighbour_entry
 from headway.inspection.page.outputs import output_entry
 from headway.inspection.page.record import ForwardRecord, record_forward
@@ -26,7 +28,7 @@ from headway.inspection.rollout import rollout
 from headway.tasks.base import Pipeline
 from headway.tasks.explanation import Explanation
 
-VERSION = 2
+VERSION = 3
 FILE_BYTES = 15_000_000  # the largest file
 STREAMS = 0.3  # of the room beside all other parts, at most, for the vectors of the stream
 EXACT = 1_200_000  # numbers in queries, keys and values up to which a page keeps all 32 bits: 5 MB
@@ -38,9 +40,12 @@ class PageOptions:
 
     open: str | None = None  # QUERY:KEY, two tokens: the page opens at the head that attends most from one to the other
     ablate: bool = False  # switch off every head, even if that takes long
+    quick: bool = False  # ablate no head, however little it takes: the live page asks for it when it is wanted
 
 
 DEFAULT = PageOptions()
+ChangeEntry = Callable[[PageTensors], dict[str, Any]]
+QUICK = "The heads of this input have not been ablated one by one yet."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,31 +61,43 @@ class RunFacts:
 
 def page(pipeline: Pipeline, given: str, options: PageOptions = DEFAULT, score: str = "") -> str:
     """One HTML file about what a run does with an input. Raises ConfigError for a run that has no page."""
-    explanation, parts = pipeline.explain(given), pipeline.parts
-    data = Path(parts.data.spec)
-    facts = RunFacts(
+    explanation = pipeline.explain(given)
+    return document(payload(pipeline.model, explanation, run_facts(pipeline, score), options))
+
+
+def run_facts(pipeline: Pipeline, score: str = "") -> RunFacts:
+    """What a page says about the run of a pipeline."""
+    data = Path(pipeline.parts.data.spec)
+    return RunFacts(
         folder=str(pipeline.folder),
         task=pipeline.task.title,
-        data=data.name if data.is_absolute() else parts.data.spec,
-        steps=parts.steps,
+        data=data.name if data.is_absolute() else pipeline.parts.data.spec,
+        steps=pipeline.parts.steps,
         score=score,
     )
-    return document(payload(pipeline.model, explanation, facts, options))
 
 
 @torch.no_grad()
 def payload(
-    model: nn.Module, explanation: Explanation, run: RunFacts, options: PageOptions = DEFAULT
+    model: nn.Module,
+    explanation: Explanation,
+    run: RunFacts,
+    options: PageOptions = DEFAULT,
+    change: ChangeEntry | None = None,
 ) -> dict[str, Any]:
-    """The page's data: one recorded forward pass of `explanation`. Raises DataError for `open` without such tokens."""
+    """The page's data: one recorded forward pass of `explanation`. Raises DataError for `open` without such tokens.
+
+    `change` gives what an intervention changed, for a page of a model that runs with one.
+    """
     with record_forward(model) as recording:
         logits = explanation.forward()
     expect_finite(logits, "position")
     tensors = PageTensors(_precision(recording))
     output = explanation.output
     found = _facts(model, explanation, run, logits) | _outputs(recording, explanation, logits, tensors)
+    found |= {"map": map_entry(model), "change": None if change is None else change(tensors)}
     room = FILE_BYTES - len(document({"title": ""}).encode()) - len(json_block(found)) - tensors.size
-    if options.ablate or within_limit(model, _heads(recording), len(logits)):
+    if options.ablate or (not options.quick and within_limit(model, _heads(recording), len(logits))):
         room -= _heads(recording) * (12 * len(logits) + 40)  # a float32 and an id for each place, and the head's name
     sizes = attention_sizes(recording, tensors)
     streams = max(0, min(round(STREAMS * room), room - sizes[-1])) if sizes else room
@@ -88,6 +105,8 @@ def payload(
     found["stacks"] = stack_entries(recording, tensors, explanation.reads, streams)
     attentions = attention_entries(recording, tensors, explanation.reads, room - (tensors.size - before))
     reason = "" if options.ablate and output is not None else left_out(model, attentions, output)
+    if options.quick and output is not None:
+        reason = QUICK
     ablation = None
     if output is not None and not reason:
         ablation = ablation_entry(model, explanation.forward, attentions, logits, output, tensors)

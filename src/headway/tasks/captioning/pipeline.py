@@ -43,6 +43,8 @@ class Caption:
 class CaptioningPipeline(Pipeline, Captions):
     """Image files in, sentences out."""
 
+    reads_files = True
+
     evaluate_options = frozenset({"beam", "out"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:

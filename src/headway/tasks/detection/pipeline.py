@@ -60,6 +60,8 @@ class DetectedObjects:
 class DetectionPipeline(Pipeline, Detects):
     """Image files in, classes and boxes out."""
 
+    reads_files = True
+
     evaluate_options = frozenset({"plot", "out"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:

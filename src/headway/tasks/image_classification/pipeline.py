@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 class ImagePipeline(Pipeline, Classifies):
     """Image or sound files in, classes out."""
 
+    reads_files = True
+
     evaluate_options = frozenset({"out", "plot"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:

@@ -18,11 +18,13 @@ from headway.tasks.language_modelling.config import Language
 
 if TYPE_CHECKING:
     from headway.decoding.sampling import Sampling
+    from headway.decoding.trace import Trace
     from headway.metrics.loss_by_length import LengthReport, LengthRow
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
     from headway.tasks.language_modelling.training import Continuations, LanguageTraining
     from headway.tasks.report import Report, Section
+    from headway.tasks.token_writer import TokenWriter
     from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
 TEXT = "text"
@@ -228,21 +230,45 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         from headway.decoding.beam import BeamSettings
         from headway.decoding.limits import positions_end
         from headway.decoding.trace import lines
-        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription, token_sequence
         from headway.tasks.search_trace import search_trace
 
         tokens_1T = self.page_prompt(given)
-        ids: list[int] = tokens_1T[0].tolist()
-        tokenizer, end = self.tokenizer, positions_end(self.model)
-        trace = None
-        if end is None or len(ids) + FURTHER <= end:
+        end, trace = positions_end(self.model), None
+        if end is None or tokens_1T.shape[1] + FURTHER <= end:
             settings = BeamSettings(width=4, alpha=0.6)
-            trace = search_trace(self.model, None, tokens_1T, tokenizer, settings, FURTHER)
+            trace = search_trace(self.model, None, tokens_1T, self.tokenizer, settings, FURTHER)
+        said = "" if trace is None else next((line.text for line in lines(trace)), "")
+        return self._explained(given, tokens_1T[0].tolist(), said, trace)
+
+    @torch.no_grad()
+    def token_writer(self, given: str) -> TokenWriter:
+        """Continues the prompt of the page."""
+        from headway.tasks.token_writer import TokenWriter
+
+        special = self.tokenizer.marks
+
+        def explain(written: Sequence[int]) -> Explanation:
+            return self._explained(given, list(written), self.tokenizer.decode(list(written)), None)
+
+        return TokenWriter(
+            model=self.model,  # type: ignore[arg-type]
+            tokenizer=self.tokenizer,
+            sequence=TEXT,
+            explain=explain,
+            prompt=tuple(self.page_prompt(given)[0].tolist()),
+            stops=frozenset(special.stops if special else ()),
+            device=self.device,
+        )
+
+    def _explained(self, given: str, ids: list[int], said: str, trace: Trace | None) -> Explanation:
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription, token_sequence
+
+        tokens_1T, tokenizer = torch.tensor([ids], device=self.device), self.tokenizer
         vectors: Tensor | None = self.model.embedding.weight  # type: ignore[union-attr, assignment]  # one-hot has none
         return Explanation(
             kind="language",
             given=given,
-            said="" if trace is None else next((line.text for line in lines(trace)), ""),
+            said=said,
             forward=lambda: self.model(tokens_1T)[0],
             reads={"": StackDescription(label="Decoder", sequence=TEXT)},
             sequences={TEXT: token_sequence(tokenizer, ids)},

@@ -49,6 +49,8 @@ class EstimatedPose:
 class PosePipeline(Pipeline, EstimatesPose):
     """Image files in, keypoints out."""
 
+    reads_files = True
+
     def __init__(self, task: Task, parts: RunParts) -> None:
         super().__init__(task, parts)
         assert isinstance(task, PoseEstimation)

@@ -44,6 +44,8 @@ class Transcript:
 class TranscriptionPipeline(Pipeline, Transcribes):
     """Sound files in, texts out."""
 
+    reads_files = True
+
     evaluate_options = frozenset({"beam", "out"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:

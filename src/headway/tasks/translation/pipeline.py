@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
     from headway.tasks.report import Report, Section
+    from headway.tasks.token_writer import TokenWriter
     from headway.tasks.translation.ponder_steps import PonderSteps
     from headway.tasks.translation.training import TranslationTraining
     from headway.tasks.translation.translator import Translator
@@ -297,7 +298,6 @@ class TranslationPipeline(Pipeline, Translates, Scores):
     def explain(self, given: str) -> Explanation:
         """The source, the best target the search found, and the search. Raises DataError for an empty source."""
         from headway.decoding.trace import lines
-        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription, token_sequence
 
         traces: list[Trace] = []
         self.translator(on_trace=traces.append).translate([given])
@@ -305,11 +305,51 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         found = lines(trace)
         if not found:
             raise DataError(f"{given!r}: the source is empty, expected at least one token")
-        reader, writer = self.search.source_tokenizer, self.tokenizer
-        with uncounted():
-            source = [*before_source(reader), *reader.encode(trace.source), reader.stop]
+        writer = self.tokenizer
         written = [*found[0].tokens, *([writer.stop] if found[0].stopped else [])]
-        read = [writer.start, *written[:-1]]
+        return self._explained(given, self._source_ids(trace.source), written, found[0].text, trace)
+
+    @torch.no_grad()
+    def token_writer(self, given: str) -> TokenWriter:
+        """Writes the target after a source. Raises DataError for an empty source."""
+        from headway.models.stepper import EncoderInput
+        from headway.tasks.token_writer import TokenWriter
+
+        writer, source = self.tokenizer, self._source_ids(given)
+
+        def explain(written: Sequence[int]) -> Explanation:
+            said = writer.decode([index for index in written if index != writer.stop])
+            return self._explained(given, source, list(written), said, None)
+
+        return TokenWriter(
+            model=self.model,  # type: ignore[arg-type]
+            tokenizer=writer,
+            sequence=TARGET,
+            explain=explain,
+            begin=(writer.start,),
+            stops=frozenset((writer.stop,)),
+            source=EncoderInput(torch.tensor([source], device=self.device)),
+            device=self.device,
+        )
+
+    def _source_ids(self, text: str) -> list[int]:
+        """A source as the model reads it. Raises DataError for an empty one."""
+        reader = self.search.source_tokenizer
+        with uncounted():
+            ids = reader.encode(text)
+        if not ids:
+            raise DataError(f"{text!r}: the source is empty, expected at least one token")
+        return [*before_source(reader), *ids, reader.stop]
+
+    def _explained(
+        self, given: str, source: list[int], written: list[int], said: str, trace: Trace | None
+    ) -> Explanation:
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription, token_sequence
+
+        reader, writer = self.search.source_tokenizer, self.tokenizer
+        ended = bool(written) and (written[-1] == writer.stop or trace is not None)
+        read = [writer.start, *(written[:-1] if ended else written)]
+        targets: list[int | None] = [*written, *([] if ended else [None])]
 
         def forward() -> torch.Tensor:
             inputs = (torch.tensor([ids], device=self.device) for ids in (source, read))
@@ -328,16 +368,16 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         return Explanation(
             kind="translation",
             given=given,
-            said=found[0].text,
+            said=said,
             forward=forward,
             reads={"encoder": encoder, "decoder": decoder, "attention": decoder},
             sequences=sequences,
-            output=Output(name=writer.display, label="What is written next", sequence=TARGET, targets=written),
+            output=Output(name=writer.display, label="What is written next", sequence=TARGET, targets=targets),
             tables={
                 SOURCE: EmbeddingTable(ids=source, vectors=self._embedding("source"), tokenizer=reader),
                 TARGET: EmbeddingTable(ids=read, vectors=self._embedding("target"), tokenizer=writer),
             },
-            trace=replace(trace, source_pieces=tuple(sequences[SOURCE]["tokens"])),
+            trace=None if trace is None else replace(trace, source_pieces=tuple(sequences[SOURCE]["tokens"])),
         )
 
     def _embedding(self, side: str) -> torch.Tensor:

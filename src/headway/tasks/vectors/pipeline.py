@@ -34,6 +34,8 @@ LENGTHS = (1, 4, 9)  # elements of made-up sets of `verify`
 class VectorsPipeline(Pipeline, Classifies):
     """Files of vectors in, a class or a number of each set out, or the class of each element."""
 
+    reads_files = True
+
     reads = "set"
     evaluate_options = frozenset({"out", "plot"})
 

@@ -1,0 +1,117 @@
+"""The endpoints of the live page: one page, one run, one tab's newest request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from headway.inspection.page.html import live_document
+from headway.serving.api_errors import invalid
+from headway.serving.fields import Fields
+from headway.serving.gate import Gate, Route
+from headway.serving.gated_app import GatedApp, Handler
+from headway.serving.http import EventStream, HttpAnswer
+from headway.serving.live.fields import WRITTEN, LookRequest, read_sampling
+from headway.serving.live.session import LiveSession
+from headway.serving.metrics import Metrics
+
+ROUTES = {
+    "/": Route(method="GET", open=True),  # has nothing of the run in it
+    "/page/run": Route(method="GET"),
+    "/page/look": Route(method="POST"),
+    "/page/write": Route(method="POST"),
+    "/page/save": Route(method="POST"),
+}
+T = TypeVar("T")
+
+
+class LiveApp(GatedApp):
+    """Serves the page, and what it asks its run."""
+
+    def __init__(self, session: LiveSession, gate: Gate, metrics: Metrics) -> None:
+        self.session = session
+        self._model = asyncio.Lock()  # hooks of an intervention are the model's, so requests take turns
+        handlers: dict[str, Handler] = {
+            "/": self._page,
+            "/page/run": self._run,
+            "/page/look": self._look,
+            "/page/write": self._write,
+            "/page/save": self._save,
+        }
+        super().__init__(gate, metrics, handlers)
+
+    async def _page(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        text, policy = live_document()
+        headers = [
+            ("content-security-policy", policy),
+            ("referrer-policy", "no-referrer"),
+            ("x-frame-options", "DENY"),
+            ("cross-origin-opener-policy", "same-origin"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ]
+        return HttpAnswer(text, headers=headers, kind="text/html; charset=utf-8")
+
+    async def _run(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        return HttpAnswer(self.session.described())
+
+    async def _look(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        request, every_head = LookRequest.read(fields), fields.flag("every_head")
+        fields.refuse_rest()
+        return HttpAnswer(await self._computed(lambda: self.session.look(request, every_head=every_head)))
+
+    async def _write(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> EventStream:
+        request, sampling = LookRequest.read(fields), read_sampling(fields)
+        seed, count = fields.integer("seed", 0, 0, 1 << 62), fields.integer("max_tokens", 32, 1, WRITTEN)
+        fields.refuse_rest()
+        chunks = self._tokens(lambda: self.session.write(request, sampling, seed, count))
+        return EventStream(chunks, close=_closing(chunks))
+
+    async def _tokens(self, begin: Callable[[], Iterator[dict[str, Any]]]) -> AsyncIterator[dict[str, Any]]:
+        async with self._model:
+            tokens = begin()
+            try:
+                while (chunk := await _in_thread(lambda: next(tokens, None))) is not None:
+                    yield chunk
+            finally:
+                await _in_thread(tokens.close)  # type: ignore[attr-defined]  # a generator; it removes its hooks
+
+    async def _save(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        look, state = fields.text("look"), fields.take("state", {})
+        fields.refuse_rest()
+        if not isinstance(state, dict) or len(state) > 64:
+            raise invalid("state: expected an object of up to 64 values", "state")
+        text = await asyncio.to_thread(self.session.saved, look, state)
+        return HttpAnswer(text, kind="text/html; charset=utf-8", headers=[("content-disposition", "attachment")])
+
+    async def _computed(self, work: Callable[[], T]) -> T:
+        """The result of some work with the model; a request that was given up before its turn does none."""
+        async with self._model:
+            return await _in_thread(work)
+
+    def count(self, endpoint: str, status: int, seconds: float) -> None:
+        """No line for an answer: a page asks at every pause of the typing."""
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """The result of some work in a thread; cancelled, it waits for the thread, which still uses the model."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    finally:
+        if not task.done():
+            await asyncio.wait({task})
+
+
+def _closing(chunks: AsyncIterator[dict[str, Any]]) -> Callable[[], None]:
+    """What ends a stream that is not read to its end."""
+
+    def close() -> None:
+        ending = asyncio.ensure_future(chunks.aclose())  # type: ignore[attr-defined]  # an async generator
+        _ENDING.add(ending)
+        ending.add_done_callback(_ENDING.discard)
+
+    return close
+
+
+_ENDING: set[asyncio.Future[None]] = set()  # the loop itself keeps no reference to a task

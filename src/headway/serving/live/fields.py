@@ -1,0 +1,104 @@
+"""What the live page asks for, read from the fields of its requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headway.decoding.sampling import Sampling
+from headway.errors import ConfigError, shown
+from headway.inspection.interventions import Ablated
+from headway.serving.api_errors import invalid
+from headway.serving.fields import Fields
+
+INPUT = 20_000  # characters
+TOKENS = 4_096  # written ones
+PARTS = 512  # ablated or patched
+WRITTEN = 256  # tokens of one stream
+
+
+@dataclass(frozen=True, slots=True)
+class PatchRequest:
+    """Parts whose output comes from another input."""
+
+    given: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookRequest:
+    """One pass of the model: an input, the tokens that are written after it, and what is changed."""
+
+    given: str
+    written: tuple[int, ...] | None  # None: what the model writes by itself
+    compare: tuple[int, ...] | None  # what was written before the change; None: the same
+    ablated: tuple[Ablated, ...]
+    patch: PatchRequest | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> LookRequest:
+        """Raises ApiError for fields of another shape."""
+        given = fields.text("input", "")
+        if len(given) > INPUT:
+            raise invalid(f"the input has {len(given):,} characters, allowed: {INPUT:,}", "input")
+        return cls(
+            given=given,
+            written=_ids(fields, "written"),
+            compare=_ids(fields, "compare"),
+            ablated=_ablated(fields),
+            patch=_patch(fields),
+        )
+
+
+def read_sampling(fields: Fields) -> Sampling:
+    """Temperature, top-k and top-p. Raises ApiError."""
+    try:
+        return Sampling(
+            temperature=fields.number("temperature", 0.0, 0.0, 100.0),
+            top_k=fields.integer("top_k", 0, 0, 1 << 20) or None,
+            top_p=fields.number("top_p", 1.0, 0.0, 1.0),
+        )
+    except ConfigError as error:
+        raise invalid(str(error)) from None
+
+
+def _ids(fields: Fields, name: str) -> tuple[int, ...] | None:
+    found = fields.take(name)
+    if found is None:
+        return None
+    if not isinstance(found, list) or len(found) > TOKENS or not all(_index(each) for each in found):
+        raise invalid(f"{name} is {shown(found)}, expected up to {TOKENS:,} token ids", name)
+    return tuple(found)
+
+
+def _index(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
+
+
+def _ablated(fields: Fields) -> tuple[Ablated, ...]:
+    found = fields.take("ablated", [])
+    if not isinstance(found, list) or len(found) > PARTS:
+        raise invalid(f"ablated is {shown(found)}, expected up to {PARTS} parts", "ablated")
+    return tuple(_one_ablated(Fields(each)) for each in found)
+
+
+def _one_ablated(fields: Fields) -> Ablated:
+    part, head = fields.text("part"), fields.optional_integer("head", 0, 1 << 16)
+    instead = fields.text("instead", "zero")
+    fields.refuse_rest()
+    if instead not in ("zero", "mean"):
+        raise invalid(f"instead is {shown(instead)}, expected zero or mean", "instead")
+    kind: Literal["zero", "mean"] = "zero" if instead == "zero" else "mean"
+    return Ablated(part=part, head=head, instead=kind)
+
+
+def _patch(fields: Fields) -> PatchRequest | None:
+    found = fields.take("patch")
+    if found is None:
+        return None
+    patch = Fields(found)
+    given, parts = patch.text("input"), patch.texts("parts", PARTS)
+    patch.refuse_rest()
+    if len(given) > INPUT:
+        raise invalid(f"the other input has {len(given):,} characters, allowed: {INPUT:,}", "patch")
+    return PatchRequest(given, tuple(parts))

@@ -1,0 +1,186 @@
+"""The run behind a live page: looks at inputs with and without changes, and writes token by token."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway.data.unknown_tokens import uncounted
+from headway.decoding.rng import UniformStreams
+from headway.decoding.sampling import Sampling, choose
+from headway.errors import ConfigError, HeadwayError, one_line
+from headway.inspection.interventions import Interventions, patched_values
+from headway.inspection.page.change import output_change
+from headway.inspection.page.html import document
+from headway.inspection.page.outputs import TOP
+from headway.inspection.page.payload import PageOptions, payload, run_facts
+from headway.serving.api_errors import ApiError, invalid
+from headway.serving.live.fields import LookRequest
+from headway.tasks.base import Pipeline
+from headway.tasks.explanation import Explanation
+from headway.tasks.token_writer import TokenWriter
+from headway.training.checkpoints import Checkpoints
+
+KEPT = 16  # looks that can still be saved
+
+
+class LiveSession:
+    """One run. Its model is used by one request at a time: the application sees to that."""
+
+    def __init__(self, pipeline: Pipeline, given: str = "") -> None:
+        best = Checkpoints(pipeline.folder).best()
+        self.pipeline, self.first = pipeline, given
+        self.facts = run_facts(pipeline, "" if best is None else f"best {best.described}")
+        self._plain: OrderedDict[tuple[Any, ...], Explanation] = OrderedDict()
+        self._looks: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._count = 0
+
+    def described(self) -> dict[str, Any]:
+        """What the page has to know before its first look."""
+        return {
+            "run": self.facts.folder,
+            "task": self.facts.task,
+            "input": self.first,
+            "fixed": self.pipeline.reads_files,  # a page may not choose files of this machine
+        }
+
+    @torch.no_grad()
+    def look(self, request: LookRequest, *, every_head: bool = False) -> dict[str, Any]:
+        """The payload of a page, with `look`, the name to save it by. Raises ApiError.
+
+        With interventions the model also decodes again, unless the tokens are given or values are patched in: these
+        belong to places of the output as it was.
+        """
+        with _told(), uncounted():
+            given = self._allowed(request.given)
+            plain = self._explained(given, request.compare or request.written)
+            interventions = self._interventions(request)
+            options = PageOptions(quick=not every_head)
+            found = self._payload(plain, request, interventions, options)
+            writer = self.pipeline.token_writer(given)
+        self._count += 1
+        found |= {"look": str(self._count), "writer": None if writer is None else _writer_entry(writer)}
+        self._looks[found["look"]] = found
+        while len(self._looks) > KEPT:
+            self._looks.popitem(last=False)
+        return found
+
+    def _payload(
+        self, plain: Explanation, request: LookRequest, interventions: Interventions, options: PageOptions
+    ) -> dict[str, Any]:
+        model = self.pipeline.model
+        if not interventions:
+            return payload(model, plain, self.facts, options)
+        changed = plain
+        if request.patch is None and (request.written is None or request.compare not in (None, request.written)):
+            with interventions.applied(model):
+                changed = self._fresh(self._allowed(request.given), request.written)
+        note = "" if request.patch is None else f"patched from {request.patch.given!r}"
+        change = output_change(model, plain, changed, interventions, note)
+        with interventions.applied(model):
+            return payload(model, changed, self.facts, options, change.entry)
+
+    def write(self, request: LookRequest, sampling: Sampling, seed: int, count: int) -> Iterator[dict[str, Any]]:
+        """Up to `count` tokens after those that are written, each with what else was likely, until a stop token.
+
+        Temperature 0 takes the likeliest. Raises ApiError for a run that writes no text.
+        """
+        with _told():
+            with uncounted():
+                writer = self.pipeline.token_writer(self._allowed(request.given))
+            if writer is None:
+                raise invalid("this run does not write text token by token", "input", "unsupported_model")
+            interventions = self._interventions(request)
+            written = list(writer.prompt if request.written is None else request.written)
+            uniforms = UniformStreams(seed, [0], writer.device) if sampling.temperature else None
+            with interventions.applied(self.pipeline.model):
+                began = time.perf_counter()
+                logits_V, state = writer.begun(written, count)
+                for step in range(count):
+                    uniform = None if uniforms is None else uniforms.at(step + len(written))
+                    token = int(choose(logits_V.unsqueeze(0), sampling, uniform))
+                    chunk = _chunk(writer, logits_V, token)
+                    yield chunk | {"ms": round(1000 * (time.perf_counter() - began), 2)}
+                    if token in writer.stops:
+                        return
+                    began = time.perf_counter()
+                    if step + 1 < count:
+                        logits_V, state = writer.extended(token, state)
+
+    def saved(self, look: str, state: dict[str, Any]) -> str:
+        """The look as one file that opens offline, at what is chosen now. Raises ApiError for one too long ago."""
+        found = self._looks.get(look)
+        if found is None:
+            raise ApiError(404, "this view is not kept any more: run it again", code="look_not_found")
+        start = {name: value for name, value in state.items() if isinstance(value, int | float | str)}
+        kept = {name: value for name, value in found.items() if name not in ("look", "writer")}
+        return document({**kept, "start": {**found["start"], **start}})
+
+    def _allowed(self, given: str) -> str:
+        """The input of a page; where inputs are files, that of the command line alone."""
+        return self.first if self.pipeline.reads_files else given
+
+    def _explained(self, given: str, written: Sequence[int] | None) -> Explanation:
+        """With nothing changed; the last ones are kept, as every change is compared with one."""
+        key = (given, None if written is None else tuple(written))
+        if key not in self._plain:
+            self._plain[key] = self._fresh(given, written)
+            while len(self._plain) > KEPT:
+                self._plain.popitem(last=False)
+        self._plain.move_to_end(key)
+        return self._plain[key]
+
+    def _fresh(self, given: str, written: Sequence[int] | None) -> Explanation:
+        if written is None:
+            return self.pipeline.explain(given)
+        writer = self.pipeline.token_writer(given)
+        if writer is None:
+            raise invalid("this run does not write text token by token", "written", "unsupported_model")
+        size = writer.tokenizer.size
+        if any(index >= size for index in written):
+            raise invalid(f"written has a token id beyond the vocabulary of {size:,}", "written")
+        return writer.explain(written)
+
+    def _interventions(self, request: LookRequest) -> Interventions:
+        patched: dict[str, Tensor] = {}
+        if request.patch is not None:
+            other = self.pipeline.explain(self._allowed(request.patch.given))
+            patched = patched_values(self.pipeline.model, request.patch.parts, other.forward)
+        return Interventions(ablated=request.ablated, patched=patched)
+
+
+def _writer_entry(writer: TokenWriter) -> dict[str, Any]:
+    return {"sequence": writer.sequence, "begin": len(writer.begin), "stops": sorted(writer.stops)}
+
+
+def _chunk(writer: TokenWriter, logits_V: Tensor, token: int) -> dict[str, Any]:
+    """A token that was written, and the likeliest ones at its place with their logits."""
+    spell = writer.tokenizer.display
+    best, ids = logits_V.topk(min(TOP, len(logits_V)))
+    shares = logits_V.log_softmax(-1)
+    return {
+        "id": token,
+        "piece": spell(token),
+        "share": float(shares[token].exp()),
+        "top": [[n, spell(n), value] for n, value in zip(ids.tolist(), best.tolist(), strict=True)],
+        "log_z": float(logits_V.logsumexp(-1)),
+        "entropy": float(-(shares.exp() * shares).nan_to_num().sum()),
+        "ends": token in writer.stops,
+    }
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """An error of headway is an answer that says it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise invalid(one_line(error), code="unsupported") from None
+    except HeadwayError as error:
+        raise invalid(one_line(error), "input") from None

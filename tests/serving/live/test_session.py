@@ -1,0 +1,143 @@
+"""What a live page is told: the numbers of the file's page, and those of ablation, patching and decoding."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from headway.decoding.sampling import GREEDY, Sampling
+from headway.inspection.ablation import ablate
+from headway.inspection.page.payload import PageOptions, payload, run_facts
+from headway.serving.api_errors import ApiError
+from headway.serving.fields import Fields
+from headway.serving.live.fields import LookRequest
+from headway.serving.live.session import LiveSession
+from tests.inspection.page.subjects import LINE
+from tests.pages import payload_of
+from tests.serving.live.conftest import translator, writer
+
+
+def request(**fields: Any) -> LookRequest:
+    return LookRequest.read(Fields({"input": LINE, **fields}))
+
+
+def numbers(page: dict[str, Any], name: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+    kept = page["tensors"][name]
+    return np.frombuffer(base64.b64decode(kept["data"]), "<f4").reshape(kept["shape"])
+
+
+@pytest.mark.parametrize("kind", [translator, writer])
+def test_a_look_is_the_page_of_the_file(kind):
+    pipeline = kind()
+    live = LiveSession(pipeline).look(request(), every_head=True)
+    plain = payload(pipeline.model, pipeline.explain(LINE), run_facts(pipeline), PageOptions())
+    assert {name: live[name] for name in plain} == plain
+    assert live["writer"]["sequence"] in plain["sequences"]
+
+
+@torch.no_grad()
+def test_heads_off_are_those_of_ablation():
+    pipeline = translator()
+    off = [
+        {"part": "decoder.layers.1.cross", "head": 1},
+        {"part": "encoder.layers.0.feedforward", "instead": "mean"},
+        {"part": "decoder.layers.0"},
+    ]
+    page = LiveSession(pipeline).look(request(ablated=off))
+    explanation = pipeline.explain(LINE)
+    before = explanation.forward().log_softmax(-1)
+    with (
+        ablate(pipeline.model, heads={"decoder.layers.1.cross": [1]}),
+        ablate(pipeline.model, parts=["encoder.layers.0.feedforward"], instead="mean"),
+        ablate(pipeline.model, parts=["decoder.layers.0"]),
+    ):
+        after = explanation.forward().log_softmax(-1)
+        again = pipeline.explain(LINE)
+    places = page["change"]["places"]
+    targets = torch.tensor(explanation.output.targets).unsqueeze(-1)  # type: ignore[union-attr]
+    for name, logits in (("before", before), ("after", after)):
+        wanted = logits.gather(-1, targets).squeeze(-1)
+        np.testing.assert_allclose(numbers(page, places[name]), wanted.numpy(), atol=1e-6)
+    assert page["said"] == again.said
+    assert page["change"]["said"] == [explanation.said, again.said]
+    assert pipeline.explain(LINE).said == explanation.said  # no hook is left
+
+
+def test_values_of_another_input_are_patched_in():
+    pipeline, other = translator(), "the red house sees the small cat"
+    live = LiveSession(pipeline)
+    patch = {"input": other, "parts": ["decoder.layers.1.cross"]}
+    page = live.look(request(patch=patch))
+    places = page["change"]["places"]
+    assert not np.allclose(numbers(page, places["before"]), numbers(page, places["after"]))
+    same = live.look(request(patch={**patch, "input": LINE}))
+    places = same["change"]["places"]
+    np.testing.assert_allclose(numbers(same, places["before"]), numbers(same, places["after"]), atol=1e-5)
+    with pytest.raises(ApiError, match="cannot be patched"):
+        live.look(request(patch={"input": other, "parts": ["decoder.layers.1"]}))
+
+
+@pytest.mark.parametrize("kind", [translator, writer])
+def test_what_is_written_are_the_tokens_of_the_parallel_forward(kind):
+    pipeline = kind()
+    live = LiveSession(pipeline)
+    tokens = list(live.write(request(), GREEDY, 0, 6))
+    assert [each["id"] for each in tokens] == [each["top"][0][0] for each in tokens]
+    start = list(pipeline.token_writer(LINE).prompt)  # type: ignore[union-attr]
+    page = live.look(request(written=[*start, *(each["id"] for each in tokens)]))
+    logits, place = numbers(page, page["output"]["logits"]), max(len(start) - 1, 0)
+    for n, token in enumerate(tokens):
+        np.testing.assert_allclose([each[2] for each in token["top"]], logits[place + n], atol=1e-4)
+
+
+def test_a_branch_goes_on_from_another_token_with_the_parts_that_are_off():
+    live = LiveSession(translator())
+    first = list(live.write(request(), GREEDY, 0, 4))
+    other = first[1]["top"][1][0]
+    branch = list(live.write(request(written=[first[0]["id"], other]), GREEDY, 0, 4))
+    page = live.look(request(written=[first[0]["id"], other, *(each["id"] for each in branch)]))
+    assert page["sequences"]["target"]["ids"][1:3] == [first[0]["id"], other]
+    off = request(written=[first[0]["id"]], ablated=[{"part": "decoder.layers.0.cross"}])
+    assert [each["top"] for each in live.write(off, GREEDY, 0, 2)] != [each["top"] for each in first[1:3]]
+
+
+def test_one_seed_draws_the_same_tokens():
+    live = LiveSession(writer())
+    drawn = [[each["id"] for each in live.write(request(), Sampling(top_k=9), seed, 8)] for seed in (3, 3, 4)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_saved_view_holds_the_numbers_of_the_look(tmp_path):
+    live = LiveSession(translator())
+    page = live.look(request(ablated=[{"part": "decoder.layers.1.cross", "head": 0}]))
+    path = tmp_path / "look.html"
+    path.write_text(live.saved(page["look"], {"head": 2, "at.target": 1, "evil": ["x"]}))
+    kept = payload_of(path)
+    assert kept["tensors"] == page["tensors"]
+    assert kept["change"] == page["change"]
+    assert kept["start"] == {**page["start"], "head": 2, "at.target": 1}
+    with pytest.raises(ApiError, match="not kept"):
+        live.saved("99", {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"ablated": [{"part": "nowhere"}]}, "unknown part"),
+        ({"ablated": [{"part": "decoder.layers.0.self", "head": 9}]}, "head 9"),
+        ({"ablated": [{"part": "decoder.layers.0.self", "instead": "noise"}]}, "zero or mean"),
+        ({"ablated": "all"}, "expected up to"),
+        ({"written": [10**6]}, "beyond the vocabulary"),
+        ({"written": [-1]}, "token ids"),
+        ({"input": "x" * 30_000}, "allowed: 20,000"),
+        ({"input": ""}, "empty"),
+    ],
+)
+def test_what_cannot_be_done_is_said(fields, message):
+    live = LiveSession(translator())
+    with pytest.raises(ApiError, match=message):
+        live.look(request(**fields))

@@ -1,0 +1,186 @@
+"""A student's path through the live page, in a real browser, and the same numbers in the file that it saves."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import pytest
+
+from tests.inspection.page.test_browser import barriers
+from tests.serving.live.conftest import Live, copier, translator, writer
+
+SENTENCE = "the red house sees a small cat"
+
+
+class Visit:
+    """The page in the browser, and all that went wrong in it."""
+
+    def __init__(self, context: Any, live: Live) -> None:
+        self.page, self.faults, self.origin = context.new_page(), list[str](), f"http://127.0.0.1:{live.port}/"
+        self.page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("request", self._asked)
+        self.page.goto(live.address)
+        self.page.wait_for_selector("html[data-ready=yes]", state="attached", timeout=20_000)
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith((self.origin, "blob:", "data:")):
+            self.faults.append(f"asked for {request.url}")
+
+    def looks(self) -> int:
+        return int(self.page.get_attribute("html", "data-looked") or 0)
+
+    def after(self, act: Any) -> None:
+        """Do something that makes the model run, and wait until the page shows it."""
+        before = self.looks()
+        act()
+        another = f"html[data-looked]:not([data-looked='{before}'])"
+        self.page.wait_for_selector(another, state="attached", timeout=20_000)
+        self.page.wait_for_selector(".badge.good", timeout=20_000)
+
+
+def visit(browser: Any, live: Live, **settings: Any) -> Visit:
+    context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}, "accept_downloads": True, **settings})
+    return Visit(context, live)
+
+
+def table(page: Any, title: str) -> list[list[str]]:
+    """The numbers behind a figure, as the page prints them."""
+    figure = page.locator("figure", has=page.locator(f"figcaption:text-is('{title}')"))
+    button = figure.locator("button.numbers")
+    if button.get_attribute("aria-expanded") == "false":
+        button.click()
+    rows: list[list[str]] = figure.locator("tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.children].map(cell => cell.textContent))"
+    )
+    return rows
+
+
+def number(text: str) -> float:
+    return float(text.replace("\u2212", "-").replace("-\u221e", "-inf"))
+
+
+def shown(page: Any) -> dict[str, Any]:
+    """Numbers of many kinds, as they are printed."""
+    titles = (
+        "From products to weights",
+        "What is written next",
+        "What a draw chooses from",
+        "Before, after, difference",
+    )
+    return {title: table(page, title) for title in titles}
+
+
+def test_a_student_types_branches_switches_off_recomputes_and_saves(browser, live, tmp_path):
+    seen = visit(browser, live(copier(), "the small cat"))
+    page = seen.page
+    assert not seen.faults
+    # Types a sentence: the model runs, without a button.
+    seen.after(lambda: page.fill("#live-input", SENTENCE))
+    assert page.inner_text("h1").startswith(SENTENCE)
+    assert page.locator("main .sequence .token").all_inner_texts()[:3] == ["the", "red", "house"]
+    first = page.locator(".panel .tokens .token").all_inner_texts()
+    # Branches at the second word.
+    page.locator(".panel .tokens .token").nth(1).click()
+    other = page.locator(".alternative").filter(has_not_text=first[1]).first
+    chosen = other.locator("bdi").inner_text()
+    seen.after(other.click)
+    branch = page.locator(".panel .tokens .token").all_inner_texts()
+    assert branch[0] == first[0]
+    assert branch[1] == chosen != first[1]
+    branch = [piece for piece in branch if piece != "</s>"]
+    # Finds the head that aligns, switches it off, and sees the translation change.
+    ranking = page.locator("figure", has=page.locator("figcaption:text-is('Which heads look there')"))
+    labels = ranking.locator("[role=option]").evaluate_all("options => options.map(each => each.ariaLabel)")
+    page.click("#live-off")
+    for label in labels:  # of those that look there, the one that the translation needs
+        head = int(re.search(r"head (\d+)", label)[1]) - 1  # type: ignore[index]
+        part = page.locator(f".panel .map [data-part='decoder.layers.0.cross'][data-head='{head}']")
+        seen.after(part.click)
+        assert page.inner_text("#said-before") == " ".join(branch)
+        if page.inner_text("#said-after") != page.inner_text("#said-before"):
+            break
+        seen.after(part.click)
+    assert page.inner_text("#said-after") not in ("", page.inner_text("#said-before"))
+    assert page.locator(".panel .tray .token").count() == 1
+    # Opens the arithmetic of a weight, and recomputes it from what is shown.
+    rows = table(page, "From products to weights")
+    total = sum(math.exp(number(row[5])) for row in rows if row[4] == "yes")
+    for row in rows:
+        assert math.exp(number(row[5])) / total == pytest.approx(number(row[6]), rel=2e-3)
+    # Saves the view, and opens the file without a network: the same numbers.
+    live_numbers = shown(page)
+    with page.expect_download() as download:
+        page.click("#live-save")
+    path = tmp_path / "look.html"
+    download.value.save_as(path)
+    assert not seen.faults
+    offline = browser.new_context(offline=True, viewport={"width": 1440, "height": 900}).new_page()
+    asked: list[str] = []
+    offline.on("request", lambda request: asked.append(request.url))
+    offline.goto(path.as_uri())
+    offline.wait_for_selector(".badge.good", timeout=20_000)
+    assert shown(offline) == live_numbers
+    assert all(url.startswith(("file:", "blob:", "data:")) for url in asked)
+    offline.context.close()
+    page.context.close()
+
+
+def test_a_language_model_writes_on_and_the_sliders_ask_nothing(browser, live):
+    seen = visit(browser, live(writer(), "the small cat"))
+    page = seen.page
+    before = page.locator(".panel .tokens .token").count()
+    seen.after(lambda: page.click("#live-write"))
+    assert page.locator(".panel .tokens .token").count() == before + 16
+    assert page.locator("main .sequence .token").count() == before + 16  # they are part of the text that is looked at
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    rows = table(page, "What a draw chooses from")
+    page.locator("#sampling-temperature").fill("0.5")
+    page.locator("#sampling-top_k").fill("3")
+    cooled = table(page, "What a draw chooses from")
+    shares = [number(row[2]) ** 2 for row in rows][:3]
+    for row, share in zip(cooled, shares, strict=False):
+        assert number(row[3]) == pytest.approx(share / sum(shares), rel=1e-3)
+    assert [row[0] for row in rows] == [row[0] for row in cooled]
+    assert [row[4] for row in cooled] == ["yes"] * 3 + ["cut off"] * (len(cooled) - 3)
+    assert not asked
+    assert not seen.faults
+    page.context.close()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_live_page_keeps_nobody_out(browser, live, width, scheme):
+    size = {"width": width, "height": 900}
+    seen = visit(browser, live(translator(), SENTENCE), viewport=size, color_scheme=scheme)
+    page = seen.page
+    page.click("#live-off")
+    seen.after(page.locator(".panel .map [data-part='decoder.layers.1.cross'][data-head='1']").click)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not barriers(page)
+    stops = page.evaluate(
+        "[...document.querySelectorAll('*')].filter(each => each.tabIndex === 0 && each.checkVisibility()).length"
+    )
+    assert stops <= 60
+    small = page.evaluate(
+        "[...document.querySelectorAll('.panel button, .panel input, .panel select, .panel textarea')].filter(each => {"
+        " const box = each.getBoundingClientRect(); return box.width && (box.width < 24 || box.height < 24) })"
+        ".map(each => each.outerHTML.slice(0, 90))"
+    )
+    assert not small
+    assert not seen.faults
+    page.context.close()
+
+
+def test_hostile_text_stays_text(browser, live):
+    seen = visit(browser, live(translator(), "the small cat"))
+    hostile = "</script><img src=x onerror=alert(1)><svg onload=alert(2)> {{7*7}} &lt;b&gt;"
+    seen.after(lambda: seen.page.fill("#live-input", hostile))
+    assert seen.page.inner_text("h1").startswith(hostile[:60])
+    assert seen.page.locator("img").count() == 0
+    assert re.sub(r"\s", "", seen.page.url).endswith("/#") or "#" in seen.page.url
+    assert not seen.faults
+    seen.page.context.close()

@@ -1,0 +1,345 @@
+// The live page: type a text and the model runs; write on, branch, switch parts off, patch, compare, save.
+
+import { change, changedParts } from "./change.ts";
+import { el, swap } from "./dom.ts";
+import { COUNT, WrittenText } from "./written.ts";
+import { placeOfLast, prefixOf } from "./core/branch.ts";
+import { modelMap, partName, type ModelMap, type Switches } from "./map.ts";
+import { roving } from "./keyboard.ts";
+import { saved } from "./export.ts";
+import { View } from "./view.ts";
+import { Page } from "./page.ts";
+import type { Ablated, Payload } from "./core/payload.ts";
+import type { LiveSource, LookRequest, Source } from "./source.ts";
+import type { Values } from "./core/state.ts";
+
+const PAUSE = 150; // milliseconds after the last key until the model runs
+type Shown = "before" | "after";
+
+export async function live(source: Source, server: LiveSource): Promise<void> {
+  document.documentElement.classList.add("live");
+  const panel = new Panel(source, server);
+  try {
+    const run = await server.run();
+    panel.begin(run.input, run.fixed);
+  } catch (error) {
+    panel.tell(`${told(error)}. Open the address that the command printed.`, true);
+  }
+}
+
+class Panel {
+  private given = "";
+  private forced: number[] | null = null; // the tokens up to the last that was chosen by hand
+  private base: number[] | null = null; // what was written from there with nothing changed
+  private written: number[] | null = null; // what is written now
+  private ablated: Ablated[] = [];
+  private patch: LookRequest["patch"] = null;
+  private plain: Payload | null = null; // of this input, with nothing changed
+  private payload: Payload | null = null; // what is shown, or its counterpart with the changes
+  private shown: Shown = "after";
+  private asking: AbortController | null = null;
+  private waiting = 0;
+  private map: ModelMap | null = null;
+  private switching = false;
+  private streamed = 0; // tokens
+
+  private readonly input = el("textarea", { id: "live-input", rows: 1, spellcheck: "false", dir: "auto" });
+  private readonly status = el("p", { class: "note", id: "live-status", role: "status" }, "connecting …");
+  private readonly text = new WrittenText((id) => void this.write(id));
+  private readonly mapHolder = el("div", {});
+  private readonly tray = el("div", { class: "tray", role: "group", "aria-label": "What is changed" });
+  private readonly result = el("div", {});
+  private readonly instead = el(
+    "select",
+    { id: "live-instead" },
+    el("option", { value: "zero" }, "zeros"),
+    el("option", { value: "mean" }, "their mean"),
+  );
+  private readonly other = el("input", { type: "text", id: "live-other", dir: "auto" });
+  private readonly view: View;
+  private readonly switches: Switches = {
+    active: () => this.switching,
+    isOff: (part, head) => this.isOff(part, head),
+    toggle: (part, head) => this.toggle(part, head),
+    everyHead: () => void this.look({}, { every_head: true }),
+  };
+
+  constructor(
+    private readonly source: Source,
+    private readonly server: LiveSource,
+  ) {
+    this.input.addEventListener("input", () => {
+      clearTimeout(this.waiting);
+      this.waiting = window.setTimeout(() => this.typed(), PAUSE);
+    });
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey) return;
+      event.preventDefault();
+      clearTimeout(this.waiting);
+      this.typed();
+    });
+    this.view = new View(this.built(), this.switches);
+  }
+
+  /** The first look, at what the command was given. */
+  begin(given: string, fixed: boolean): void {
+    this.input.value = given;
+    this.input.readOnly = fixed;
+    if (fixed) this.input.title = "This run reads files: give another one to the command.";
+    if (given) this.typed();
+    else {
+      this.tell("Type a text: the model runs as you type.");
+      this.input.focus();
+      document.documentElement.dataset.ready = "yes";
+    }
+  }
+
+  tell(text: string, wrong = false): void {
+    this.status.textContent = text;
+    this.status.classList.toggle("wrong", wrong);
+  }
+
+  private built(): HTMLElement {
+    const button = (text: string, id: string, act: () => void) =>
+      el("button", { type: "button", class: "quiet", id, onclick: act }, text);
+    const off = button("Switch off", "live-off", () => {
+      this.switching = !this.switching;
+      off.setAttribute("aria-pressed", String(this.switching));
+      this.map?.settle();
+    });
+    off.setAttribute("aria-pressed", "false");
+    return el(
+      "div",
+      { class: "panel", role: "region", "aria-label": "Work with the model" },
+      el(
+        "div",
+        { class: "control" },
+        el("label", { for: "live-input" }, "Input"),
+        this.input,
+        button("Save this view", "live-save", () => this.save()),
+      ),
+      this.status,
+      this.text.node,
+      el(
+        "div",
+        { class: "control" },
+        el("h2", {}, "The model"),
+        off,
+        el("label", { for: "live-instead" }, "outputs become"),
+        this.instead,
+        el("label", { for: "live-other" }, "or patch the chosen part from"),
+        this.other,
+        button("Patch", "live-patch", () => this.patchChosen()),
+      ),
+      this.mapHolder,
+      this.tray,
+      this.result,
+    );
+  }
+
+  private typed(): void {
+    if (this.input.value === this.given && this.payload) return;
+    this.given = this.input.value;
+    this.written = this.forced = this.base = null;
+    this.plain = null;
+    if (this.given.trim()) this.look();
+    else this.tell("Type a text: the model runs as you type.");
+  }
+
+  private request(changes = true): LookRequest {
+    return {
+      input: this.given,
+      written: changes ? this.written : this.base,
+      compare: changes ? this.base : null,
+      ablated: changes ? this.ablated : [],
+      patch: changes ? this.patch : null,
+    };
+  }
+
+  /** Run the model; a newer look stops an older one. */
+  private async look(kept: Partial<Values> = {}, more: Partial<LookRequest> = {}): Promise<void> {
+    this.asking?.abort();
+    const asking = (this.asking = new AbortController()),
+      began = performance.now();
+    try {
+      const payload = await this.source.look({ ...this.request(), ...more }, asking.signal);
+      if (asking !== this.asking) return;
+      this.payload = payload;
+      if (!payload.change) this.plain = payload;
+      this.shown = "after";
+      this.show(kept);
+      this.tell(`computed in ${Math.round(performance.now() - began)} ms`);
+      document.documentElement.dataset.looked = String(Number(document.documentElement.dataset.looked ?? 0) + 1);
+    } catch (error) {
+      if (asking === this.asking) this.tell(told(error), true);
+    }
+  }
+
+  private show(kept: Partial<Values> = {}): void {
+    const payload = this.shown === "before" ? (this.plain ?? this.payload) : this.payload;
+    if (!payload) return;
+    const values = { ...(this.view.page?.state.values ?? {}), ...kept };
+    if (!("s" in kept)) delete values.s;
+    void this.view.show(payload, values);
+    const page = this.view.page;
+    if (!page) return;
+    this.map = modelMap(page, this.switches);
+    this.mapHolder.replaceChildren(this.map.node);
+    this.map.settle();
+    this.text.show(page);
+    this.drawTray();
+    this.drawChange(page);
+  }
+
+  /** Write on; with `id` that token first, in place of what stands at the chosen place. */
+  private async write(id: number | null): Promise<void> {
+    const page = this.view.page;
+    if (!page) return;
+    const prefix = prefixOf(page.payload, id === null ? null : page.place());
+    this.forced = id === null ? prefix : [...prefix, id];
+    this.base = null;
+    if (!(await this.stream(this.forced, page, id !== null))) return;
+    this.base = this.written;
+    this.plain = null;
+    await this.look({ [`at.${page.payload.writer?.sequence}`]: placeOfLast(page.payload, this.forced) });
+  }
+
+  /** Write on from these tokens, as they come; false if another request took over. */
+  private async stream(start: number[], page: Page, greedy: boolean): Promise<boolean> {
+    this.asking?.abort();
+    const asking = (this.asking = new AbortController()),
+      ids = [...start],
+      { state, payload } = page,
+      untouched = state.defaults.temperature === state.get("temperature");
+    const sampling = {
+      temperature: greedy && untouched ? 0 : state.get("temperature"),
+      top_k: state.get("top_k"),
+      top_p: state.get("top_p"),
+      seed: this.text.seed,
+      max_tokens: COUNT,
+    };
+    const ended = payload.writer?.stops.includes(start[start.length - 1]) ?? true;
+    this.streamed = 0;
+    try {
+      if (!ended)
+        for await (const each of this.server.write({ ...this.request(), written: start }, sampling, asking.signal)) {
+          if (asking !== this.asking) return false;
+          ids.push(each.id);
+          this.text.add(each);
+          this.tell(`writing: ${++this.streamed} tokens`);
+        }
+    } catch (error) {
+      if (asking === this.asking) this.tell(told(error), true);
+      return false;
+    }
+    if (asking !== this.asking) return false;
+    this.written = ids;
+    return true;
+  }
+
+  private isOff(part: string, head: number | null): boolean {
+    return this.ablated.some((each) => each.part === part && each.head === head);
+  }
+
+  private toggle(part: string, head: number | null): void {
+    const instead = this.instead.value === "mean" ? "mean" : "zero";
+    this.ablated = this.isOff(part, head)
+      ? this.ablated.filter((each) => each.part !== part || each.head !== head)
+      : [...this.ablated, { part, head, instead }];
+    this.map?.settle();
+    void this.again();
+  }
+
+  /** Run again with what is switched off now; a text that was branched is written anew from the branch. */
+  private async again(): Promise<void> {
+    const page = this.view.page;
+    if (!this.forced || !page || !this.ablated.length) this.written = this.base;
+    else if (!(await this.stream(this.forced, page, true))) return;
+    await this.look();
+  }
+
+  private patchChosen(): void {
+    const page = this.view.page,
+      { tap } = page?.attention?.entry ?? {};
+    if (!tap || !this.other.value.trim()) {
+      this.tell("Choose a part on the map, and type the other input first.", true);
+      return;
+    }
+    this.patch = { input: this.other.value, parts: [tap] };
+    this.look();
+  }
+
+  private drawTray(): void {
+    const chip = (label: string, remove: () => void) =>
+      el("button", { type: "button", class: "token", "aria-label": `Undo: ${label}`, onclick: remove }, `${label} ✕`);
+    const chips = this.ablated.map(({ part, head, instead }) =>
+      chip(`${partName(part, head)} ${instead === "mean" ? "mean" : "off"}`, () => this.toggle(part, head)),
+    );
+    const { patch } = this;
+    if (patch)
+      chips.push(
+        chip(`${patch.parts.map((part) => partName(part, null)).join(", ")} patched`, () => {
+          this.patch = null;
+          this.look();
+        }),
+      );
+    if (!chips.length) {
+      this.tray.replaceChildren();
+      return;
+    }
+    const tabs = (["before", "after"] as const).map((which) =>
+      el(
+        "button",
+        {
+          type: "button",
+          class: "tab",
+          "aria-pressed": String(this.shown === which),
+          onclick: async () => {
+            if (!this.plain) this.plain = await this.source.look(this.request(false));
+            this.shown = which;
+            this.show();
+          },
+        },
+        which,
+      ),
+    );
+    swap(
+      this.tray,
+      ...chips,
+      el("span", { class: "grow" }),
+      el("span", { class: "note" }, "the figures show"),
+      ...tabs,
+    );
+    roving(this.tray, { press: false })();
+  }
+
+  private drawChange(page: Page): void {
+    const told = this.payload?.change;
+    if (!told) {
+      this.result.replaceChildren();
+      return;
+    }
+    const shownPage = page.payload === this.payload ? page : new Page(this.payload as Payload);
+    this.result.replaceChildren(change(shownPage, told));
+    this.result.setAttribute("data-changed", changedParts(told));
+    for (const { draw } of shownPage.redraws.slice(-1)) draw();
+  }
+
+  private async save(): Promise<void> {
+    const page = this.view.page;
+    if (!page?.payload.look) return;
+    const state: Partial<Values> = { ...page.state.values };
+    delete state.s; // a file opens at its top, in the theme of who opens it
+    delete state.theme;
+    try {
+      saved(await this.server.save(page.payload.look, state), "look.html");
+      this.tell("saved as look.html: it opens without a network");
+    } catch (error) {
+      this.tell(told(error), true);
+    }
+  }
+}
+
+function told(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

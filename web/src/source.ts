@@ -1,0 +1,126 @@
+// Where the page's numbers come from: the file itself, or a server on this machine that runs the model.
+
+import type { Ablated, Payload } from "./core/payload.ts";
+import type { Sampling } from "./core/sampling.ts";
+import type { Values } from "./core/state.ts";
+
+export interface LookRequest {
+  input: string;
+  written: number[] | null; // token ids; null: what the model writes by itself
+  compare?: number[] | null; // what was written before the change
+  ablated: Ablated[];
+  patch: { input: string; parts: string[] } | null;
+  every_head?: boolean;
+}
+
+/** A token that was written, with the likeliest ones at its place. */
+export interface Written {
+  id: number;
+  piece: string;
+  share: number;
+  top: [number, string, number][]; // id, piece, logit
+  log_z: number;
+  entropy: number;
+  ends: boolean;
+  ms: number;
+}
+
+export interface Run {
+  run: string;
+  task: string;
+  input: string;
+  fixed: boolean; // whether the input may be changed here
+}
+
+export interface Source {
+  /** The page of an input; a file has one. */
+  look(request: LookRequest, signal?: AbortSignal): Promise<Payload>;
+  /** What can be asked beside; null where nothing runs. */
+  readonly live: LiveSource | null;
+}
+
+export interface LiveSource {
+  run(): Promise<Run>;
+  write(
+    request: LookRequest,
+    sampling: Sampling & { seed: number; max_tokens: number },
+    signal: AbortSignal,
+  ): AsyncIterable<Written>;
+  save(look: string, state: Partial<Values>): Promise<Blob>;
+}
+
+export class FileSource implements Source {
+  readonly live = null;
+
+  constructor(private readonly payload: Payload) {}
+
+  async look(): Promise<Payload> {
+    return this.payload;
+  }
+}
+
+export class ServerSource implements Source, LiveSource {
+  readonly live = this;
+
+  constructor(private readonly key: string) {}
+
+  async run(): Promise<Run> {
+    return (await this.asked("GET", "/page/run")).json();
+  }
+
+  async look(request: LookRequest, signal?: AbortSignal): Promise<Payload> {
+    return (await this.asked("POST", "/page/look", request, signal)).json();
+  }
+
+  async save(look: string, state: Partial<Values>): Promise<Blob> {
+    return (await this.asked("POST", "/page/save", { look, state })).blob();
+  }
+
+  async *write(
+    request: LookRequest,
+    sampling: Sampling & { seed: number; max_tokens: number },
+    signal: AbortSignal,
+  ): AsyncIterable<Written> {
+    const answer = await this.asked("POST", "/page/write", { ...request, ...sampling }, signal),
+      reader = answer.body?.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ""; reader;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const events = (text + value).split("\n\n");
+      text = events.pop() ?? "";
+      for (const event of events) {
+        const data = event.replace(/^data: /, "");
+        if (data === "[DONE]") return;
+        const found = JSON.parse(data);
+        if (found.error) throw new Error(found.error.message);
+        yield found as Written;
+      }
+    }
+  }
+
+  private async asked(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Response> {
+    const answer = await fetch(path, {
+      method,
+      signal: signal ?? null,
+      headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
+      body: body ? JSON.stringify(body) : null,
+    });
+    if (answer.ok) return answer;
+    const told = await answer.json().catch(() => null);
+    throw new Error(told?.error?.message ?? `the server answered ${answer.status}`);
+  }
+}
+
+const KEY = "headway-look-key";
+
+/** The file's own data, or the server of the key in the address, which is then taken out of the address. */
+export function sourceOf(page: Document): Source {
+  const text = page.getElementById("payload")?.textContent ?? "";
+  if (text.trim()) return new FileSource(JSON.parse(text) as Payload);
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (given) {
+    sessionStorage.setItem(KEY, given); // for a reload; another tab needs the address again
+    history.replaceState(null, "", "#");
+  }
+  return new ServerSource(given ?? sessionStorage.getItem(KEY) ?? "");
+}
