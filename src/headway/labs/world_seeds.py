@@ -49,7 +49,7 @@ def train_and_play(
     One at a time needs no other process.
     """
     if len(configs) == 1 or beside == 1:
-        played = {}
+        played: dict[int | str, Mapping[str, Any]] = {}
         for seed, config in configs.items():
             played[seed] = _one(config, place(folder, seed), episodes)
             told(sum(_steps(place(folder, each)) for each in configs))
