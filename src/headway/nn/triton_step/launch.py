@@ -15,7 +15,8 @@ from headway.nn.norms import FeatureLayerNorm
 from headway.nn.triton_step import ACTIVATIONS
 
 PROGRAM = 2048  # weights of a program in a product: few enough that there is work for all multiprocessors
-KEYS = 64  # keys at a time
+KEYS = 128  # keys at a time
+WARPS = 4
 
 
 @functools.cache
@@ -58,7 +59,7 @@ def product(
         x_BD if residual is None else residual, out, width, columns,
         torch.finfo(x_BD.dtype).eps if eps is None else eps,
         ROWS=rows, NORM=kind, ACTIVATION=activation, BIASED=layer.bias is not None, SHIFTED=shift is not None,
-        RESIDUAL=residual is not None, COLUMNS=at_once, WIDTH=block, num_warps=4,
+        RESIDUAL=residual is not None, COLUMNS=at_once, WIDTH=block, num_warps=WARPS,
     )  # fmt: skip
     return out
 
@@ -72,7 +73,7 @@ def attended(qkv_BN: Tensor, buffers: KVBuffers, length: Tensor, *, heads: int, 
     out = qkv_BN.new_empty(rows, heads * width)
     _kernels().attend_one[(rows, heads)](
         qkv_BN, k, v, length, out, capacity, scale,
-        HEADS=heads, GROUPS=groups, E=width, E_BLOCK=_power_of_two(width), KEYS=KEYS, num_warps=4,
+        HEADS=heads, GROUPS=groups, E=width, E_BLOCK=_power_of_two(width), KEYS=KEYS, num_warps=WARPS,
     )  # fmt: skip
     return out
 
