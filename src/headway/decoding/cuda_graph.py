@@ -21,10 +21,8 @@ from headway.decoding.events import search_finished, search_started
 from headway.decoding.rng import UniformTable
 from headway.decoding.sampling import GREEDY, Sampling, TokenSampler
 from headway.errors import AdviceWarning, ConfigError, NonFiniteOutputError
-from headway.models.gpt import Gpt
+from headway.models.stepper import FixedStepper
 from headway.nn import triton_step
-from headway.nn.block import Block
-from headway.nn.cache import KVCache
 
 WARMUP = 3  # steps before the recording: compilers, libraries and autotuning
 
@@ -38,7 +36,7 @@ class GraphDecoder:
 
     def __init__(
         self,
-        model: Gpt,
+        model: FixedStepper,
         *,
         rows: int,
         capacity: int,
@@ -48,10 +46,8 @@ class GraphDecoder:
     ) -> None:
         self.model, self.rows, self.capacity, self.sampling = model, rows, capacity, sampling
         weight, steps = model.embedding.weight, capacity if steps is None else steps
-        block = model.stack.blocks[0]
-        assert isinstance(block, Block)
-        heads, device = (block.attention.groups, block.attention.head_width), weight.device
-        self.cache: KVCache = model.start(capacity=capacity).static(rows, *heads, weight)
+        device = weight.device
+        self.cache = model.start_fixed(rows, capacity=capacity)
         self.token = torch.zeros(rows, 1, dtype=torch.long, device=device)
         self.written = torch.zeros(rows, steps, dtype=torch.long, device=device)
         self.largest = torch.zeros(rows, steps, device=device)  # the largest logit of each draw: NaN if any is
@@ -156,7 +152,7 @@ class GraphDecoder:
         stream.wait_stream(torch.cuda.current_stream())
         with contextlib.ExitStack() as used:
             if one_row:
-                used.enter_context(_separate_biases(self.model))
+                used.enter_context(_separate_biases(self.model.stack))
             if not self.compiled:
                 used.enter_context(triton_step.installed(self.model.stack, self.rows))
             with torch.cuda.stream(stream):

@@ -10,15 +10,14 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from headway.decoding.cuda_graph import GraphDecoder
 from headway.decoding.events import search_finished, searches_observed
 from headway.decoding.limits import positions_end
 from headway.decoding.non_finite import numbered
 from headway.decoding.sampling import CHECK_STEPS, Sampling, before_stop
-from headway.models.gpt import Gpt
-from headway.models.stepper import Stepper
+from headway.models.stepper import FixedStepper, Stepper
 from headway.nn.taps import ObservableAttention, observed
 
 MIN_TOKENS = 16  # fewer are not worth recording a step
@@ -31,7 +30,9 @@ def replay_for(
     """A generation of up to `max_tokens` after these prompts; None where it cannot be recorded."""
     rows, known = prompt_BT.shape
     capacity = known + max_tokens if context is None else min(known + max_tokens, context)
-    if not isinstance(model, Gpt) or not max_tokens >= MIN_TOKENS or rows * max(capacity, max_tokens) > MAX_TOKENS:
+    if not (isinstance(model, FixedStepper) and isinstance(model, nn.Module)):
+        return None
+    if max_tokens < MIN_TOKENS or rows * max(capacity, max_tokens) > MAX_TOKENS:
         return None
     end = positions_end(model)  # what has no position is an error, which the plain way reports
     if (end is not None and capacity > end) or not len(model.stack.blocks) or _is_observed(model):
@@ -44,7 +45,7 @@ def replay_for(
     return Replay(decoder)
 
 
-def _is_observed(model: Gpt) -> bool:
+def _is_observed(model: nn.Module) -> bool:
     """Whether a hook or an observer would miss the steps that are replayed."""
     attentions = (part for part in model.modules() if isinstance(part, ObservableAttention))
     return (

@@ -130,6 +130,8 @@ class Gpt(Model):
         scale = config.width**0.5 if config.scaled else 1.0
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width, scale=scale))
         self.stack = Stack(config.stack)
+        attention = config.stack.block.attention
+        self.key_shape = (attention.groups, attention.head_width)  # of a token's keys in a layer
         self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
         normal_init(self, config.init_std)
         # GPT-2: the last layer of each residual branch is initialised by 1/√(2·layers).
@@ -171,6 +173,11 @@ class Gpt(Model):
         if source is not None:
             raise ConfigError("a language model takes no source: give the prompt to `extend`")
         return self.stack.empty_cache(capacity)
+
+    def start_fixed(self, rows: int, *, capacity: int) -> KVCache:
+        """An empty cache of fixed shapes, for rows that have all read as many tokens."""
+        groups, width = self.key_shape
+        return self.start(capacity=capacity).static(rows, groups, width, self.embedding.weight)
 
     @torch.no_grad()
     def extend(self, tokens_BK: Tensor, state: KVCache, counts_B: Tensor | None = None) -> tuple[Tensor, KVCache]:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from headway.errors import ConfigError
 from headway.nn.taps import Tap
+
+if TYPE_CHECKING:
+    from headway.nn.cache import KVCache
+    from headway.nn.embedding import TokenEmbedding
+    from headway.nn.stack import Stack
 
 State = TypeVar("State")
 
@@ -117,6 +122,22 @@ class RowStepper(Stepper[State], Protocol[State]):
 
     def fork(self, state: State, rows_B: Tensor) -> State:
         """A copy of these rows that can be joined; the state given stays valid."""
+        ...
+
+
+@runtime_checkable
+class FixedStepper(Protocol):
+    """A language model whose step can have fixed shapes, as a CUDA graph needs: `decoding.replay` records it."""
+
+    embedding: TokenEmbedding
+    stack: Stack
+
+    def start_fixed(self, rows: int, *, capacity: int) -> KVCache:
+        """An empty state for `rows` texts of up to `capacity` tokens, all of it allocated, its length on the device."""
+        ...
+
+    def extend(self, tokens_BK: Tensor, state: KVCache) -> tuple[Tensor, KVCache]:
+        """As `Stepper.extend`, for rows that have all read as many tokens."""
         ...
 
 
