@@ -378,6 +378,7 @@ NOT_RUN = {
         "starts processes; tests/cli/test_nproc.py does it"
     ),
     "headway train gpt2 --data corpus --nproc 8": "eight processes; tests/cli/test_nproc.py starts two",
+    "python -m tools.shard_plan": "a minute; tests/tools/test_shard_plan.py counts one shape",
     "headway verify runs/gpt-char --ranks 2": "starts processes; tests/cli/test_nproc.py does it",
     **dict.fromkeys(
         (

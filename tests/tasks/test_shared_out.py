@@ -7,13 +7,19 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from headway.config import flat, plain
+from headway.config import flat, override, plain
+from headway.data.augment import Augmentation, Mixed
+from headway.data.autoaugment import AutoAugment
 from headway.errors import ConfigError
 from headway.reliability.runs import TINY, TinyRun
 from headway.runs.config import RunConfig
 from headway.runs.train import train_run
+from headway.tasks.image_batches import TrainingImages
+from headway.tasks.sharing import computing_after
 from headway.training.ranks import ALONE, Alone
 from headway.training.signals import Interrupted
 from tests.training.small import Silent
@@ -41,7 +47,9 @@ def config_of(tiny: TinyRun, cache: Path, steps: int) -> RunConfig:
     keys = flat(plain(tiny.config(cache)))
     dropout = [key for key in keys if key.startswith("model.") and key.endswith(".dropout")]
     often = {"train.steps": steps, "train.evaluate_every": steps // 2, "train.save_every": steps // 3}
-    return tiny.config(cache, {**often, "train.accumulate": 4, **dict.fromkeys(dropout, 0.1)})
+    config = tiny.config(cache, {**often, "train.accumulate": 4, **dict.fromkeys(dropout, 0.1)})
+    # Convolutions before a transformer have BatchNorm, whose statistics are those of one process.
+    return override(config, {"model.patches": "patches"}) if "model.patches.widths" in keys else config
 
 
 def training(config: RunConfig, folder: Path, stop: int | None = None) -> Callable[[Alone], int]:
@@ -101,3 +109,18 @@ def test_a_task_that_makes_its_own_data_is_refused(tmp_path):
     with tiny.short(), pytest.raises(ConfigError, match="makes its own data while it trains"):
         train_run(tiny.config(tmp_path), tmp_path / "run", Silent(), ranks=Two())
     assert ALONE.first
+
+
+def test_a_rank_augments_its_images_with_the_draws_of_its_own_micro_batches():
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 3, 8, 8), dtype=np.uint8)
+    augment, rows = Augmentation(policy=AutoAugment(), erase=0.25, mix=0.5), torch.arange(8)
+
+    def made(before: int) -> list[torch.Tensor]:
+        images = TrainingImages(pixels, augment, (0.5,) * 3, (0.5,) * 3, seed=3)
+        with computing_after(before):
+            mixed = [images.prepared(rows[4 * n : 4 * n + 4], step=5) for n in range(before, 2)]
+        return [each.images if isinstance(each, Mixed) else each for each in mixed]
+
+    both, (second,) = made(0), made(1)
+    assert torch.equal(both[1], second)
+    assert not torch.equal(both[0], second)

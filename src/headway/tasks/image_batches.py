@@ -15,6 +15,7 @@ from headway.data.batching import Indices
 from headway.data.files import read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.errors import ConfigError, shown
+from headway.tasks.sharing import micro_batches_before
 
 RESIDENT = 2 << 30  # bytes: training images up to this size are kept on the device, so that a step copies none
 Colours = tuple[float, ...]  # a number each for red, green and blue
@@ -91,9 +92,12 @@ class TrainingImages:
         return self._streams[device.type].manual_seed(int(state[0]) >> 1)
 
     def _draws(self, count: int, device: torch.device, step: int) -> Tensor:
-        """Random numbers for a batch: the next of the step's stream, the first ones of a new step."""
-        begun = self._begun == (step, device.type)
-        return draw(count, self._streams[device.type] if begun else self.stream(step, device))
+        """Random numbers for a batch: the next of the step's stream, in a new step the first that are this rank's."""
+        if self._begun != (step, device.type):
+            self.stream(step, device)
+            for _ in range(micro_batches_before()):  # all have as many images
+                draw(count, self._streams[device.type])
+        return draw(count, self._streams[device.type])
 
 
 def normalised(images: Pixels, mean: Colours, std: Colours, device: torch.device, dtype: torch.dtype) -> Tensor:

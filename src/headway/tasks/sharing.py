@@ -1,8 +1,9 @@
-"""A validation that the ranks of a training share out: each computes a part of the batches, and all get all figures.
+"""What the ranks of a training share out: the micro-batches of a step, and the batches of a validation.
 
-A task says `in_parts` where it adds up figures of batches. One process computes them one after the other. Several
-ranks compute every n-th, and get the figures of all in the order of the batches, so that their sum does not depend on
-the number of ranks. Tasks do not import the ranks: training says who shares, by `shared_by`.
+A task whose losses draw from one stream for a whole step asks `micro_batches_before`, and leaves out what other ranks
+draw. A task says `in_parts` where it adds up figures of a validation's batches. One process computes them one after
+the other. Several ranks compute every n-th, and get the figures of all in the order of the batches, so that their sum
+does not depend on the number of ranks. Tasks do not import the ranks: training says who shares.
 """
 
 from __future__ import annotations
@@ -36,7 +37,23 @@ class Sharers(Protocol):
         ...
 
 
+_BEFORE: ContextVar[int] = ContextVar("before", default=0)
 _SHARERS: ContextVar[Sharers | None] = ContextVar("sharers", default=None)
+
+
+@contextlib.contextmanager
+def computing_after(count: int) -> Iterator[None]:
+    """Compute losses of a step in the block, of which ranks before this one compute so many micro-batches."""
+    token = _BEFORE.set(count)
+    try:
+        yield
+    finally:
+        _BEFORE.reset(token)
+
+
+def micro_batches_before() -> int:
+    """How many micro-batches of the step other ranks compute that come before those of this rank."""
+    return _BEFORE.get()
 
 
 @contextlib.contextmanager

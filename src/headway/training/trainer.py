@@ -22,7 +22,7 @@ from headway.storage.commit import AppendLog, NoLog, commit_file, remove_stale_d
 from headway.storage.finite import first_non_finite
 from headway.storage.targets import expect_regular
 from headway.storage.tensors import read_tensors, set_weights
-from headway.tasks.sharing import shared_by
+from headway.tasks.sharing import computing_after, shared_by
 from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Stateful, TrainingTask, Validated
 from headway.training.best import BestCheckpoint, best_in, criterion_of, resumed_best
 from headway.training.callbacks import Callback
@@ -229,11 +229,12 @@ class Trainer:
             losses.append(loss.detach().double())
 
         exact = self.version > 1 and self.config.exact_on(self.device.type)
-        if exact:
-            backpropagate_pairwise(list(self.model.parameters()), backward, len(batches))
-        else:
-            for number in range(len(batches)):
-                backward(number)
+        with computing_after(self.ranks.rank * len(batches)):
+            if exact:
+                backpropagate_pairwise(list(self.model.parameters()), backward, len(batches))
+            else:
+                for number in range(len(batches)):
+                    backward(number)
         if not self.sharded:  # FSDP has added its shards
             self.ranks.add(self.model.parameters(), exact=exact)
         return self.ranks.joined(torch.stack(losses)).sum(), self._clip()
