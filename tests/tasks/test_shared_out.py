@@ -20,13 +20,14 @@ from headway.runs.config import RunConfig
 from headway.runs.train import train_run
 from headway.tasks.image_batches import TrainingImages
 from headway.tasks.sharing import computing_after
-from headway.training.ranks import ALONE, Alone
+from headway.training.ranks import Alone
 from headway.training.signals import Interrupted
 from tests.training.small import Silent
 from tests.training.test_ranks import content
 from tests.training.together import together
 
-SHARED_OUT = [name for name, tiny in TINY.items() if tiny.trained and tiny.available and name != "world"]
+REFUSED = {"world": "makes its own data while it trains", "pose": "keeps running statistics"}
+SHARED_OUT = [name for name, tiny in TINY.items() if tiny.trained and tiny.available and name not in REFUSED]
 STEPS = 30
 
 
@@ -99,16 +100,16 @@ def test_two_ranks_train_the_same_run(name, tmp_path):
     expect_same_run(name, tmp_path, 3, (2,))
 
 
-def test_a_task_that_makes_its_own_data_is_refused(tmp_path):
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_one_process_must_do_is_refused(name, tmp_path):
     class Two(Alone):
         rank, size = 0, 2
 
-    tiny = TINY["world"]
+    tiny = TINY[name]
     if not tiny.available:
         pytest.skip("needs gymnasium")
-    with tiny.short(), pytest.raises(ConfigError, match="makes its own data while it trains"):
+    with tiny.short(), pytest.raises(ConfigError, match=REFUSED[name]):
         train_run(tiny.config(tmp_path), tmp_path / "run", Silent(), ranks=Two())
-    assert ALONE.first
 
 
 def test_a_rank_augments_its_images_with_the_draws_of_its_own_micro_batches():

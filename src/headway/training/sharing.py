@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from headway.errors import ConfigError
-from headway.tasks.training_task import Phased, Stateful, TrainingTask
+from headway.tasks.training_task import Stateful, TrainingTask
 from headway.training.config import TrainConfig
 from headway.training.devices import pick_device
 from headway.training.ranks import Alone
@@ -17,7 +17,7 @@ def expect_shared_out(ranks: Alone, task: TrainingTask, config: TrainConfig, mod
     """Raise ConfigError if several ranks cannot share the micro-batches of this training."""
     if ranks.size == 1:
         return
-    if isinstance(task, Phased | Stateful):
+    if isinstance(task, Stateful):
         raise ConfigError(
             f"{ranks.size} ranks: this task makes its own data while it trains, in one process; leave out --nproc"
         )
