@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.models.stepper import RowStepper
-from headway.nn.embedding import TokenEmbedding
+from headway.nn.embedding import Head, TokenEmbedding
 from headway.nn.int8.layers import Int8Linear, supported
 from headway.nn.int8.outliers import OutlierInt8Linear
 from headway.nn.int8.per_row import RowInt8Linear, scale_per_row
@@ -55,6 +55,7 @@ def _multiplies_in_8_bits(model: nn.Module) -> bool:
     tables = [part for part in model.modules() if isinstance(part, TokenEmbedding | InputPositions)]
     read = {id(each) for table in tables for each in table.parameters(recurse=False)}
     exact = all(isinstance(layer, RowInt8Linear | OutlierInt8Linear) for layer in layers)
+    exact = exact and not any(isinstance(part, Head) for part in model.modules())  # a tied one multiplies a table
     no_others = all(each.ndim < 2 or id(each) in read for each in model.parameters())
     return supported() and bool(layers) and exact and no_others
 

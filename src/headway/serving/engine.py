@@ -61,9 +61,9 @@ class Engine:
 
     def _prepared_calls(self, limits: dict[str, int]) -> Calls:
         """What answers verbs; a model that searches is prepared for searches that step together, and checked."""
+        from headway.decoding.company import made_up_sources, search_difference
         from headway.decoding.row_batch import prepare
         from headway.serving.calls import Calls
-        from headway.serving.exactness import is_exact_in_searches
         from headway.serving.fair_queue import FairQueue
 
         model: Any = self.run.model
@@ -71,13 +71,14 @@ class Engine:
         calls = Calls(self.run, self._called, rows=limits["rows"], queue=queue)
         if calls.searches is not None:
             prepare(model)
-            self.exact = is_exact_in_searches(model, self.run.config.model)
+            sources = made_up_sources(model, self.run.config.model)
+            self.exact = None if sources is None else not search_difference(model, sources)
         return calls
 
     def _check(self, model: Any, rows: int) -> bool:
-        from headway.serving.exactness import is_exact
+        from headway.decoding.company import row_difference
 
-        return is_exact(model, vocab=self._vocab, context=self._context or 64, rows=rows)
+        return not row_difference(model, vocab=self._vocab, context=self._context or 64, rows=rows)
 
     @property
     def _vocab(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,8 @@ from typing import Any
 import torch
 
 from headway._compile import compiler_missing
+from headway.decoding.company import row_difference, search_difference
+from headway.decoding.row_batch import joins_rows, prepare
 from headway.errors import AdviceWarning, KernelError
 from headway.interop.hf_reference import REFERENCE, stored_inputs
 from headway.models import Model, ModelInputs
@@ -42,6 +45,7 @@ class Allowance:
 
 # bfloat16 rounds 2^16 times as coarsely as float32, so that a model's rounding grows by about as much.
 PRECISIONS = {"bf16": Allowance(0.05, 4 * 2.0**16), "int8": Allowance(0.25, 0.0)}
+COMPANY_ROWS = 6  # that step together, and each alone
 INT8_ROUNDING = 4.0  # times what rounding the inputs of all layers to 8 bits does: weights are rounded as well
 
 
@@ -134,6 +138,7 @@ def checks() -> Iterator[Check]:
     yield Check("future", "other tokens in the second half, looked at in the first", _future)
     yield Check("padding content", "other tokens in the padding", _padding)
     yield Check("other rows", "other inputs in the rest of the batch", _others)
+    yield Check("company", "rows and searches of a server, each alone, in fp32, bf16 and int8", _company)
     for name, differs, formula in (
         ("position by distance", "queries and keys moved on together", formulas.by_distance),
         ("rotary formula", "each pair's turn from the published one", formulas.rotary_turns),
@@ -320,6 +325,34 @@ def _other(example: Example, vocabulary: int) -> Example:
         vectors=None if inputs.vectors is None else -inputs.vectors,
     )
     return replace(example, inputs=changed)
+
+
+def _company(subject: VerificationSubject, base: Logits) -> Formula:
+    """A server's promise: among others a row has the bits that it has alone."""
+    if not subject.inputs.generates:
+        raise NotApplicableError("the model generates nothing and has no cache")
+    if subject.device.type != "cpu":
+        raise NotApplicableError("a server computes on a CPU")
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", AdviceWarning
+        )  # how far a precision is from float32 is another check's question
+        forms = {"fp32": subject.model, **{name: subject.precise(name) for name in PRECISIONS}}
+    found = {name: _company_difference(copy.deepcopy(model), subject) for name, model in forms.items()}
+    worst = max(found, key=found.__getitem__)
+    return Formula(found[worst], 0.0, f"in {worst}" if found[worst] else "")
+
+
+def _company_difference(model: Any, subject: VerificationSubject) -> float:
+    prepare(model)
+    sources = [paths.as_weights(model, each.inputs).encoder_input for each in subject.examples]
+    if joins_rows(model):
+        longest = max(len(each.tokens) for each in subject.examples)
+        return row_difference(model, vocab=subject.inputs.vocabulary, context=longest, rows=COMPANY_ROWS)
+    there = [source for source in sources if source is not None][:COMPANY_ROWS]
+    if not there:
+        raise NotApplicableError("rows of this model neither join nor read a source")
+    return search_difference(model, there)
 
 
 def _formula(subject: VerificationSubject, base: Logits, *, formula: formulas.Difference) -> Formula:

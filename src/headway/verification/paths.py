@@ -52,7 +52,7 @@ def reordered(model: Model, examples: Sequence[Example]) -> Logits:
 def forward(model: Model | Run, inputs: ModelInputs) -> Tensor:
     """Logits (B, T, V) of a forward pass; images and frames are cast to the dtype of a model's weights."""
     run = model.run if isinstance(model, Model) else model
-    inputs = _as_weights(model, inputs) if isinstance(model, Model) else inputs
+    inputs = as_weights(model, inputs) if isinstance(model, Model) else inputs
     return compared(run(inputs), inputs)
 
 
@@ -61,7 +61,8 @@ def centred(logits_TV: Tensor) -> Tensor:
     return logits_TV if logits_TV.shape[-1] == 1 else logits_TV - logits_TV.mean(-1, keepdim=True)
 
 
-def _as_weights(model: Model, inputs: ModelInputs) -> ModelInputs:
+def as_weights(model: Model, inputs: ModelInputs) -> ModelInputs:
+    """Images and frames in the dtype of a model's weights."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     images, frames = (None if part is None else part.to(dtype) for part in (inputs.images, inputs.frames))
     return replace(inputs, images=images, frames=frames)
@@ -100,7 +101,7 @@ def _padded(rows: Sequence[Tensor | None], fill: int) -> tuple[Tensor | None, Te
 
 def _start(model: Model, inputs: ModelInputs) -> Any:
     """The state before the first token, with room for few tokens, so that its buffers must grow."""
-    return model.start(_as_weights(model, inputs).encoder_input, capacity=4)  # type: ignore[operator]
+    return model.start(as_weights(model, inputs).encoder_input, capacity=4)  # type: ignore[operator]
 
 
 def _chunks(model: Model, example: Example, sizes: Sequence[int]) -> Tensor:

@@ -1,10 +1,11 @@
-"""Does a request get the same bits alone and among others, on this machine, with this model? Asked at the start.
+"""Does a row get the same bits alone and among others, on this machine, with this model?
 
 It depends on how the libraries below torch choose and divide their products, so that it is measured, not assumed.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,6 @@ from torch import Tensor
 
 from headway.decoding.joint_search import JointSearches
 from headway.decoding.row_batch import Prefill, RowBatch
-from headway.models import ModelConfig
 from headway.models.stepper import EncoderInput, RowStepper, Stepper
 
 SIZES = (2, 4, 5, 9, 17, 32)  # rows among which a row is compared with itself alone, and the most there may be
@@ -22,38 +22,46 @@ MOST = 64  # rows that are compared, which take a second or two
 STEPS = 2
 
 
-def is_exact(model: RowStepper[Any], *, vocab: int, context: int, rows: int = SIZES[-1], seed: int = 0) -> bool:
-    """Whether every logit of some random rows, each of its own length, is the same to the bit alone and together."""
+def row_difference(model: RowStepper[Any], *, vocab: int, context: int, rows: int = SIZES[-1], seed: int = 0) -> float:
+    """The largest difference of any logit of random rows, each of its own length, alone and together; 0: no bit."""
     draw = random.Random(seed)
     longest = max(1, min(48, context - STEPS))
     prompts = [[draw.randrange(vocab) for _ in range(draw.randint(1, longest))] for _ in range(min(rows, MOST))]
     tokens = [[draw.randrange(vocab) for _ in range(STEPS)] for _ in prompts]
     alone = [_logits(model, [prompt], [each]) for prompt, each in zip(prompts, tokens, strict=True)]
+    largest = 0.0
     for size in sorted({min(size, len(prompts)) for size in (*SIZES, MOST)}):
         first = draw.randint(0, len(prompts) - size)
         some = slice(first, first + size)
-        together = _logits(model, prompts[some], tokens[some])
-        if not torch.equal(together, torch.cat(alone[some], 1)):
-            return False
-    return True
+        largest = max(largest, _difference(_logits(model, prompts[some], tokens[some]), torch.cat(alone[some], 1)))
+    return largest
 
 
-def is_exact_in_searches(model: Stepper[Any], config: ModelConfig, seed: int = 0) -> bool | None:
-    """The same of searches that step together, each with its beam; None where no source can be made up."""
-    draw = random.Random(seed)
-    sources = [_source(model, config, draw) for _ in range(12)]
-    if any(source is None for source in sources):
-        return None
-    searches = JointSearches(model)
-    beams = [draw.choice((1, 2, 4)) for _ in sources]
-    given = list(zip(sources, beams, strict=True))
-    alone = [_searched(searches, [each]) for each in given]
-    for size in (2, 5, len(given)):
+def search_difference(model: Stepper[Any], sources: Sequence[EncoderInput], seed: int = 0) -> float:
+    """The same of searches that step together, one for each source, each with its beam."""
+    draw, searches = random.Random(seed), JointSearches(model)
+    given = [(source, draw.choice((1, 2, 4))) for source in sources]
+    alone, largest = [_searched(searches, [each])[0] for each in given], 0.0
+    for size in sorted({min(size, len(given)) for size in (2, 5, len(given))}):
         first = draw.randint(0, len(given) - size)
         together = _searched(searches, given[first : first + size])
-        if not all(map(torch.equal, together, (each[0] for each in alone[first : first + size]))):
-            return False
-    return True
+        largest = max(largest, *map(_difference, together, alone[first : first + size]))
+    return largest
+
+
+def _difference(a: Tensor, b: Tensor) -> float:
+    """The largest; infinite where one is NaN and the bits differ."""
+    if torch.equal(a, b):
+        return 0.0
+    largest = float((a.float() - b.float()).abs().max())
+    return largest if math.isfinite(largest) else math.inf
+
+
+def made_up_sources(model: Any, config: Any, count: int = 12, seed: int = 0) -> list[EncoderInput] | None:
+    """Random sources for a model; None for one that reads neither texts nor images."""
+    draw = random.Random(seed)
+    found = [source for _ in range(count) if (source := _source(model, config, draw)) is not None]
+    return found or None
 
 
 def _source(model: Any, config: Any, draw: random.Random) -> EncoderInput | None:
@@ -70,7 +78,7 @@ def _source(model: Any, config: Any, draw: random.Random) -> EncoderInput | None
 
 
 @torch.inference_mode()
-def _searched(searches: JointSearches, given: Sequence[tuple[EncoderInput | None, int]]) -> list[Tensor]:
+def _searched(searches: JointSearches, given: Sequence[tuple[EncoderInput, int]]) -> list[Tensor]:
     """Of each source the logits of three steps of its hypotheses, which change places between them."""
     states = [searches.model.start(source, capacity=8) for source, _ in given]
     tokens = [torch.zeros(1, 1, dtype=torch.long) for _ in given]
