@@ -18,6 +18,7 @@ BENCHES = {
     "imagine": "headway.bench.imagine",
     "import": "headway.bench.importing",
     "longformer": "headway.bench.longformer",
+    "serve": "headway.bench.serve",
     "start-up": "headway.bench.start_up",
     "train-base": "headway.bench.train_base",
     "train-bert": "headway.bench.train_bert",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -36,11 +36,12 @@ class BenchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of `headway bench`: data other than the generated."""
+    """Options of `headway bench`: data other than the generated, and the Python of each peer's environment."""
 
     data: str | None = None
     source: str = "en"
     target: str = "de"
+    peers: Mapping[str, str] = field(default_factory=dict)
 
 
 def compare(

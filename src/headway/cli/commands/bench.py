@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headway.cli import options
@@ -25,6 +26,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--source", metavar="LANG", default="en", help="default: %(default)s")
     parser.add_argument("--target", metavar="LANG", default="de", help="default: %(default)s")
+    parser.add_argument(
+        "--peer",
+        metavar="NAME=PYTHON",
+        action="append",
+        default=[],
+        help="for `serve`: the Python of an environment with llama.cpp, vllm or transformers (repeatable)",
+    )
     options.add_json(parser, "one object on stdout")
 
 
@@ -38,11 +46,24 @@ def execute(arguments: Namespace) -> None:
         return
     if name not in BENCHES:
         raise ConfigError(f"no bench {name!r}, there are: {', '.join(BENCHES)}")
-    report = bench(name)(Options(data=arguments.data, source=arguments.source, target=arguments.target))
+    report = bench(name)(
+        Options(data=arguments.data, source=arguments.source, target=arguments.target, peers=_peers(arguments.peer))
+    )
     if arguments.json:
         print(json.dumps(report.to_json()))
     else:
         _show(report)
+
+
+def _peers(given: Sequence[str]) -> dict[str, str]:
+    """The Python of each peer. Raises ConfigError for one without."""
+    found = {}
+    for each in given:
+        name, equals, python = each.partition("=")
+        if not equals or not python:
+            raise ConfigError(f"--peer {each}: expected NAME=PYTHON, as in llama.cpp=/path/to/venv/bin/python")
+        found[name] = python
+    return found
 
 
 def _show(report: BenchReport) -> None:

@@ -1,0 +1,1 @@
+"""Programs that serve a model with another library; each runs in that library's environment and imports no headway."""
