@@ -7,12 +7,14 @@ import { choices } from "./keyboard.ts";
 import { tip } from "./tips.ts";
 import { figures } from "./core/numbers.ts";
 import { figure } from "./figure.ts";
+import { chain } from "./chain.ts";
 import { strips } from "./input.ts";
 
 export function blocks(page: Page) {
   return page.payload.stacks.flatMap((stack: Stack) => [
     stack.depth ? depth(page, stack, stack.depth) : null,
     Object.keys(stack.layers[0].added).length ? added(page, stack) : null,
+    chain(page, stack),
     streams(page, stack),
   ]);
 }

@@ -18,6 +18,11 @@ export class WrittenText {
     "aria-label": "Alternatives: choose one to branch",
   });
   private readonly seedInput = el("input", { type: "number", id: "live-seed", min: 0, max: 999999, value: "0" });
+  private readonly more = el(
+    "button",
+    { type: "button", class: "quiet", id: "live-write", onclick: () => this.write(null) },
+    `Write ${COUNT} more`,
+  );
   private readonly writing: HTMLElement;
   readonly node: HTMLElement;
 
@@ -26,14 +31,9 @@ export class WrittenText {
     this.writing = el(
       "div",
       { class: "control", hidden: true },
-      el(
-        "button",
-        { type: "button", class: "quiet", id: "live-write", onclick: () => this.write(null) },
-        `Write ${COUNT} more`,
-      ),
       el("label", { for: "live-seed" }, "seed"),
       this.seedInput,
-      el("span", { class: "note" }, "drawn with the temperature, top-k and top-p set below"),
+      el("span", { class: "note" }, "of the draws, with the temperature, top-k and top-p set below"),
     );
     this.node = el("div", {}, this.tokens, this.next, this.writing);
   }
@@ -118,7 +118,7 @@ export class WrittenText {
       ),
     );
     const where = writes ? `in place of ${visible(writes[place] ?? "…")}` : `after ${visible(tokens[place])}`;
-    swap(this.next, el("span", { class: "where" }, `${where}:`), ...buttons);
+    swap(this.next, el("span", { class: "where" }, `${where}:`), ...buttons, this.more);
     roving(this.next, { press: false })();
   }
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Attention, headStatistics, turned } from "../src/core/attention.ts";
+import { chainOf, normalised } from "../src/core/chain.ts";
 import { contrast, inkOn, setTheme, shareColour, signedColour, spline } from "../src/core/colour.ts";
 import { placed, ticks } from "../src/core/layout.ts";
 import { decimals, figures, percent } from "../src/core/numbers.ts";
@@ -147,4 +148,31 @@ test("labels keep apart, and the tree's tokens as well", () => {
   });
   const { y } = placed([node(null, 0, -1), node(null, 0, -2), node(0, 1, -1), node(0, 1, -2), node(1, 1, -1)]);
   assert.ok(y[1] - y[0] >= 1 && y[3] - y[2] >= 1 && y[4] - y[3] >= 1);
+});
+
+test("a block adds up to PyTorch's stream, before and after its norms", () => {
+  let blocks = 0;
+  for (const [kind, page] of Object.entries(numbers.pages)) {
+    const open = openerOf(page.tensors);
+    for (const { layers } of page.stacks)
+      for (const { steps, left } of layers) {
+        if (!steps || !left) continue;
+        const { shape, data } = open(left),
+          [T, D] = shape;
+        for (let t = 0; t < T; t++) {
+          const found = chainOf(steps, t, open);
+          near(found[found.length - 1].stream, data.subarray(t * D, (t + 1) * D), 2e-5);
+          assert.equal(found.length, steps.length, kind);
+        }
+        blocks++;
+      }
+  }
+  assert.ok(blocks >= 12, String(blocks));
+});
+
+test("norms are PyTorch's", () => {
+  for (const { x, gain, shift, eps, layer, rms } of numbers.norms) {
+    near(normalised(x, { kind: "layer", eps }, gain, shift).values, layer);
+    near(normalised(x, { kind: "rms", eps }, gain, null).values, rms);
+  }
 });

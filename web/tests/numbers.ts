@@ -17,6 +17,7 @@ export interface Numbers {
   draws: Draw[];
   pages: Record<string, Payload>;
   rotated: { vector: number[]; by: number; base: number; layout: "interleaved" | "halves"; out: number[] }[];
+  norms: { x: number[]; gain: number[]; shift: number[]; eps: number; layer: number[]; rms: number[] }[];
   penalties: { length: number; alpha: number; kind: string; penalty: number }[];
 }
 

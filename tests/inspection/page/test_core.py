@@ -11,7 +11,7 @@ import torch
 from headway.decoding.beam import length_penalty
 from headway.decoding.sampling import Sampling, allowed_tokens
 from headway.ops.positions import rotary_angles, rotate
-from tests.inspection.page.subjects import POSITIONS, language
+from tests.inspection.page.subjects import POSITIONS, bert, language, translation
 from tests.node import WEB, needs_node
 
 SETTINGS = [
@@ -42,6 +42,14 @@ def rotated(layout: Any) -> dict[str, Any]:
     return {"vector": vector.tolist(), "by": 5, "base": 100.0, "layout": layout, "out": out.flatten().tolist()}
 
 
+def normed() -> dict[str, Any]:
+    x, gain, shift = torch.randn(3, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    layer = torch.nn.functional.layer_norm(x, (8,), gain, shift, 1e-5)
+    rms = torch.nn.functional.rms_norm(x, (8,), gain, 1e-5)
+    parts = {"x": x, "gain": gain, "shift": shift, "layer": layer, "rms": rms}
+    return {"eps": 1e-5} | {name: value.tolist() for name, value in parts.items()}
+
+
 def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
     node = needs_node()
     logits = 3 * torch.randn(1, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -49,7 +57,9 @@ def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
         "logits": logits[0].tolist(),
         "log_sum_exp": float(logits.logsumexp(-1)),
         "draws": [drawn(logits, sampling) for sampling in SETTINGS],
-        "pages": {name: language(position=position) for name, position in POSITIONS.items()},
+        "pages": {name: language(position=position) for name, position in POSITIONS.items()}
+        | {"translation": translation(), "masked": bert()},
+        "norms": [normed()],
         "rotated": [rotated("interleaved"), rotated("halves")],
         "penalties": [
             {"length": 7, "alpha": alpha, "kind": kind, "penalty": length_penalty(7, alpha, kind)}
@@ -62,4 +72,4 @@ def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
         [node, WEB / "test.mjs", tmp_path / "numbers.json"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "# tests 14" in done.stdout
+    assert "# tests 16" in done.stdout

@@ -113,3 +113,20 @@ def test_the_badge_covers_vectors_and_probabilities(show):
         page = show(payload | {"tensors": other})
         page.difference()
         assert "bad" in page.page.get_attribute("#badge", "class")
+
+
+def test_a_block_is_added_up_beside_pytorchs_stream(show):
+    page = show(translation()).page
+    figure = page.locator("figure", has=page.locator("figcaption:text-is('Decoder: one token through a block')"))
+    figure.locator("button.tab").first.click()
+    assert re.search(r"differ by (0|\d\.\de−[78]) at most", figure.locator(".stage .note").inner_text())
+    figure.locator("button.numbers").click()
+    header, *rows = figure.locator("tr").evaluate_all(
+        "rows => rows.map(row => [...row.children].map(cell => cell.textContent))"
+    )
+    assert header == ["dimension", "x, what enters", "+ attention", "= sum", "norm", "+ cross-attention", "= sum",
+                      "norm", "+ network", "= sum", "norm", "PyTorch"]  # fmt: skip
+    for row in rows:
+        numbers = [float(text.replace("−", "-")) for text in row[1:]]
+        assert abs(numbers[0] + numbers[1] - numbers[2]) <= 1.5e-4 * max(map(abs, numbers))
+        assert row[-1] == row[-2] or abs(numbers[-1] - numbers[-2]) <= 1e-4 * abs(numbers[-1])

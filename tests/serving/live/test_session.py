@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from headway.decoding.sampling import GREEDY, Sampling
 from headway.inspection.ablation import ablate
 from headway.inspection.page.payload import PageOptions, payload, run_facts
+from headway.models import VitConfig, build_model
 from headway.serving.api_errors import ApiError
 from headway.serving.fields import Fields
 from headway.serving.live.fields import LookRequest
 from headway.serving.live.session import LiveSession
-from tests.inspection.page.subjects import LINE
+from headway.tasks.image_classification import Classification
+from tests.inspection.page.subjects import LINE, pixels, spread
 from tests.pages import payload_of
+from tests.pipelines import pipeline_of
 from tests.serving.live.conftest import translator, writer
 
 
@@ -141,3 +145,19 @@ def test_what_cannot_be_done_is_said(fields, message):
     live = LiveSession(translator())
     with pytest.raises(ApiError, match=message):
         live.look(request(**fields))
+
+
+def test_a_page_chooses_no_file_and_an_image_is_looked_at_and_ablated(tmp_path):
+    Image.fromarray(pixels(16).transpose(1, 2, 0)).save(tmp_path / "photo.png")
+    config = VitConfig(classes=2, image=16, patch=4, width=32, layers=1, heads=4, inner=32)
+    pipeline = pipeline_of(Classification(size=16), spread(build_model(config)), classes=("cat", "dog"))
+    live = LiveSession(pipeline, str(tmp_path / "photo.png"))
+    assert live.described()["fixed"]
+    plain, other = (live.look(request(input=given)) for given in ("", "/etc/passwd"))
+    assert plain["tensors"] == other["tensors"]
+    assert plain["writer"] is None
+    changed = live.look(request(ablated=[{"part": "layers.0.self"}]))["change"]
+    assert changed["places"]["came"]
+    assert len(changed["said"]) == 2
+    with pytest.raises(ApiError, match="does not write text"):
+        next(live.write(request(), GREEDY, 0, 4))

@@ -51,9 +51,22 @@ export interface Sequence {
   grid?: [number, number];
 }
 
+export interface NormEntry {
+  kind: "layer" | "rms";
+  eps: number;
+  gain: string | null;
+  shift: string | null;
+}
+export interface BlockStep {
+  part: "input" | "self" | "cross" | "feedforward";
+  out: string;
+  norm: NormEntry | null; // of the sum, in a post-norm block
+}
+
 export interface Layer {
   left: string | null;
   added: Record<string, string>;
+  steps?: BlockStep[] | null; // what is added to the stream, part by part; the first is what enters
 }
 
 export interface Stack {

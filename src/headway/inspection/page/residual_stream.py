@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from headway.inspection.page.block_steps import block_steps
 from headway.inspection.page.record import ForwardRecord
 from headway.inspection.page.tensors import PageTensors, indices_that_fit
 from headway.tasks.explanation import StackDescription
@@ -68,7 +69,11 @@ def _entry(
         "depth": {kind: tensors.full(value) for kind, value in depth.items() if value is not None} or None,
         "input": [{"label": label, "tensor": tensors.displayed(value)} for label, value in given],
         "layers": [
-            {"left": tensors.displayed(value) if n in kept else None, "added": _added(recording, stack, n, tensors)}
+            {
+                "left": tensors.displayed(value) if n in kept else None,
+                "added": _added(recording, stack, n, tensors),
+                "steps": block_steps(recording, _name(stack, f"layers.{n}"), tensors, room // (2 * len(left))),
+            }
             for n, value in enumerate(left)
         ],
         "out": tensors.displayed(final[0]) if final and len(left) in kept else None,
