@@ -28,6 +28,7 @@ from tests.inspection.page.subjects import (
     vit,
     words,
 )  # fmt: skip
+from tests.pages import until
 from tests.pipelines import pipeline_of
 
 LINES = ["the house lives", "the houses live", "a life in the house", "she lives here"]
@@ -48,9 +49,7 @@ def test_a_title_is_not_hidden_by_the_bar(width, show):
     assert page.evaluate("document.querySelector('.links').offsetHeight") < 50  # in one line
     for n in (2, 4, 6):
         links.nth(n).evaluate("(each) => each.click()")
-        page.wait_for_function(
-            "(n) => document.querySelectorAll('nav a')[n].getAttribute('aria-current') === 'true'", arg=n
-        )
+        until(page, "(n) => document.querySelectorAll('nav a')[n].getAttribute('aria-current') === 'true'", n)
         top, bar = page.evaluate(
             """(n) => [document.querySelectorAll("section h2")[n].getBoundingClientRect().top,
             document.querySelector("nav").getBoundingClientRect().bottom]""",

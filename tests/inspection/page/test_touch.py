@@ -8,6 +8,7 @@ import pytest
 
 from tests.inspection.page.subjects import KINDS, language
 from tests.inspection.page.test_saved import LONG
+from tests.pages import until
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 SMALL = """() => [...document.querySelectorAll("button, a, input, select, [role=option], [tabindex='0']")]
@@ -53,6 +54,6 @@ def test_the_chosen_label_has_room(show):
             if (this.canvas.className === "matrix" && this.textAlign === "right") window.drawn.push(y);
             paint.call(this, text, x, y); }; }""")
     page.click(".token >> nth=15")
-    page.wait_for_function("window.drawn.length > 5")  # a figure far below the screen is drawn a moment later
+    until(page, "() => window.drawn.length > 5")  # a figure far below the screen is drawn a moment later
     places = sorted(page.evaluate("window.drawn"))
     assert min(after - before for before, after in itertools.pairwise(places)) >= 12
