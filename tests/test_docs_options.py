@@ -88,6 +88,9 @@ def parses(command: str) -> None:
     if arguments.command == "train":
         resolve(arguments)
         return
+    if arguments.command == "lab" and arguments.name == "all":
+        assert not rest, command
+        return
     if arguments.command == "lab":
         LABS[arguments.name].with_flags(overrides_of(rest))
         return

@@ -142,9 +142,19 @@ RUN_COMMANDS: dict[str, RunCommand] = {
     ),
     "export": RunCommand(method="export"),
     "verify": RunCommand(
-        method="verify", renamed={"text": "given", "input": "given"}, outputs={"json": "`report.to_json()`"}
+        method="verify",
+        renamed={"text": "given", "input": "given"},
+        outputs={"json": "`report.to_json()`", "ranks": "`headway.cli.rank_check.check_ranks`, which starts processes"},
     ),
-    "look": RunCommand(method="look", renamed={"input": "given"}),
+    "look": RunCommand(
+        method="look",
+        renamed={"input": "given"},
+        outputs={
+            "live": "`headway.serving.live`, a server",
+            "port": "a server's port",
+            "no_browser": "nothing: Python opens no browser",
+        },
+    ),
 }
 OTHER_COMMANDS: dict[str, str] = {
     "train": "`headway.runs.train_run` with a `headway.runs.config.RunConfig`, for instance "

@@ -26,7 +26,7 @@ CHAPTERS = {
         "tutorials/look-inside", "tutorials/teaching",
     ),
     "How to": (
-        "training", "finetuning", "tasks", "decoding", "vision", "world", "serving", "interop", "verify", "look",
+        "training", "scale", "finetuning", "tasks", "decoding", "vision", "world", "serving", "interop", "verify", "look",
         "capture", "parts", "extending",
     ),
     "Reference": ("commands", "config", "api", "attention", "glossary"),

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from statistics import quantiles
 from typing import Any
 
+from headway.documents import parse_json
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -73,5 +75,5 @@ async def _one(
         await reader.readline()
     if " 200 " not in lines[0]:
         raise RuntimeError(f"{path}: {lines[0]}: {content[:200].decode(errors='replace')}")
-    count: int = json.loads(content)["usage"]["completion_tokens"]
+    count: int = parse_json(content, "the answer")["usage"]["completion_tokens"]
     return count
