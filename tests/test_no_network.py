@@ -32,7 +32,8 @@ def imported(tree: ast.AST) -> set[str]:
     return {".".join(name.split(".")[: k + 1]) for name in names for k in range(name.count(".") + 1)}
 
 
-LISTENING = {"asyncio", "socket"}  # what `headway serve` listens with; it has no client
+# What `headway serve` listens with; it has no client. `look --live` opens its own page in a browser.
+LISTENING = {"asyncio", "socket", "webbrowser"}
 # Clients of servers that they started on this machine themselves.
 ASKING = {"bench/serve.py": {"http", "socket"}, "bench/serve_load.py": {"asyncio"}}
 

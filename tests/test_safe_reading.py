@@ -22,7 +22,7 @@ SWITCHES = ("shell", "allow_pickle", "trust_remote_code")  # keywords that may o
 READS = {"json.load", "json.loads", "json.JSONDecoder", "yaml.safe_load", "yaml.safe_load_all", "yaml.parse"}
 READ_ELSEWHERE = {
     "documents.py": "the reader itself",
-    "bench/servers/llama_cpp.py": "run in the environment of a peer, without headway, on files that the benchmark wrote",
+    "bench/servers/llama_cpp.py": "run where headway is not installed, on files that the benchmark wrote",
     "data/tokenizers.py": "what the tokenizers library writes of a tokenizer in memory",
     "data/vocabularies.py": "what the tokenizers library writes of a tokenizer in memory",
     "interop/tokenizer_import.py": "what the tokenizers library writes of a tokenizer in memory",

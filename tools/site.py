@@ -17,7 +17,7 @@ SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 HTML = re.compile(r"\[([^]]+)\]\((pages/[\w-]+\.html)\)")  # pages that headway wrote: copied, not translated
-CODE = re.compile(r"\[([^]]+)\]\((tests/[^)\s]+)\)")  # files that are not part of the site
+CODE = re.compile(r"\[([^]]+)\]\((?:\.\./)?((?:tests|web)/[^)\s]+)\)")  # files that are not part of the site
 
 # What the reader wants to do, and the documents for it, in the order of the side bar.
 CHAPTERS = {
@@ -26,8 +26,8 @@ CHAPTERS = {
         "tutorials/look-inside", "tutorials/teaching",
     ),
     "How to": (
-        "training", "scale", "finetuning", "tasks", "decoding", "vision", "world", "serving", "interop", "verify", "look",
-        "capture", "parts", "extending",
+        "training", "scale", "finetuning", "tasks", "decoding", "vision", "world", "serving", "interop", "verify",
+        "look", "capture", "parts", "extending",
     ),
     "Reference": ("commands", "config", "api", "attention", "glossary"),
     "Explanation": ("decks", "architecture", "reliability", "variants", "universal", "flash", "results", "experiments"),
@@ -59,10 +59,9 @@ def assemble(source: Path) -> None:
     shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("*.py", "pages"))
     shutil.copytree(ROOT / "docs" / "pages", source / "extra" / "pages")
     for name in PAGES:
-        text = CODE.sub(r"\1 (`\2`)", (ROOT / name).read_text())
-        (source / name).write_text(LINK.sub(_from_root, text))
+        (source / name).write_text(LINK.sub(_from_root, CODE.sub(r"\1 (`\2`)", (ROOT / name).read_text())))
     for page in source.rglob("*.md"):
-        text = HTML.sub(r'<a href="\2">\1</a>', page.read_text())
+        text = HTML.sub(r'<a href="\2">\1</a>', CODE.sub(r"\1 (`\2`)", page.read_text()))
         page.write_text(LINK.sub(_to_root, text))
     found = {str(page.relative_to(source).with_suffix("")) for page in source.rglob("*.md")} - {"index"}
     listed = [page for pages in CHAPTERS.values() for page in pages]
