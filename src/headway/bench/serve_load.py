@@ -1,4 +1,4 @@
-"""Clients of a server: so many at a time, each sending its next request when the last is answered."""
+"""Clients of a server, a number of them at a time, each sending its next request when the last is answered."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Load:
 
 
 def ask(port: int, bodies: list[dict[str, Any]], clients: int, path: str = "/v1/completions") -> Load:
-    """Send all requests by this many clients. Raises RuntimeError for an answer that is none."""
+    """Send all requests by this many clients. Raises RuntimeError for an answer that is an error."""
     return asyncio.run(_ask(port, bodies, clients, path))
 
 
