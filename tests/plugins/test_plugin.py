@@ -204,7 +204,12 @@ def test_info_has_the_task_and_what_it_can(said):
         ("export", 2, f"{RUN}: it cannot export; {CAN}"),
         ("option", 2, "--beam is not supported by an echo detector (translation model, captioner, transcriber only)"),
         ("unfit", 2, "model=gpt, allowed for an echo detector: echo-net"),
-        ("data", 3, "echoes is texts with classes, expected plain text: pydocs, docstrings, deck-sentences or a path"),
+        (
+            "data",
+            3,
+            "echoes is texts with classes, expected plain text: pydocs, docstrings, deck-sentences or a path; echoes looks "
+            "like texts with classes, by the built-in set echoes; headway train --data echoes trains what suits that",
+        ),
     ],
 )
 def test_what_does_not_fit_gets_one_line(said, name, code, line):
