@@ -207,8 +207,9 @@ def test_info_has_the_task_and_what_it_can(said):
         (
             "data",
             3,
-            "echoes is texts with classes, expected plain text: pydocs, docstrings, deck-sentences or a path; echoes looks "
-            "like texts with classes, by the built-in set echoes; headway train --data echoes trains what suits that",
+            "echoes is texts with classes, expected plain text: pydocs, docstrings, deck-sentences or a path; "
+            "echoes looks like texts with classes, by the built-in set echoes; headway train --data echoes trains "
+            "what suits that",
         ),
     ],
 )
