@@ -59,3 +59,28 @@ def test_pictures_are_of_images(run, flag, capsys):
     error = capsys.readouterr().err.strip()
     assert f"{flag} draws images" in error
     assert "\n" not in error
+
+
+def test_each_word_with_what_it_adds(run, capsys):
+    assert main(["classify", str(run), "a fine film", "--words", "--top", "2"]) == 0
+    first, *words = capsys.readouterr().out.splitlines()
+    assert first.startswith("a fine film\t")
+    assert [line.split("\t")[1] for line in words] == ["a", "fine", "film"]
+    whole, without = headway.load(run, device="cpu").classify(["a fine film", "a film"])
+    best, share = whole.top[0]
+    assert float(words[1].split("\t")[0]) == pytest.approx(100 * (share - dict(without.top)[best]), abs=0.051)
+    assert main(["classify", str(run), "a fine film", "--words", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["predictions"]
+    assert [word for word, _ in row["words"]] == ["a", "fine", "film"]
+    assert row["words"][1][1] == pytest.approx(share - dict(without.top)[best], abs=1e-6)
+
+
+def test_an_evaluation_has_the_figures_of_simple_classifiers_beside_it(run, capsys):
+    assert main(["evaluate", str(run), "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["naive_bayes_accuracy"] == 1  # the words of this set tell its classes
+    assert values["commonest_class_accuracy"] == 0.5
+    assert main(["evaluate", str(run)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "accuracy of naive Bayes on the same tokens" in shown
+    assert "naive Bayes is not worse than this model" in shown

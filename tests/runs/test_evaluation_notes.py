@@ -16,7 +16,7 @@ def told(split="test", data=None, **values):
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
-        (0.744, "the last checkpoint, step 1,262, is much better on test: accuracy 0.744, this one 0.591; --average 1"),
+        (0.744, "the last checkpoint, step 1,262, is much better on test: accuracy 0.744, this one 0.591"),
         (0.4, "the last checkpoint, step 1,262, is much worse on test: accuracy 0.4, this one 0.591"),
         (0.60, None),
     ],
@@ -28,7 +28,13 @@ def test_a_last_checkpoint_outside_the_interval_is_told(last, expected):
 
 def test_f1_has_no_interval():
     assert told(micro_f1=0.5, last_micro_f1=0.52, last_step=3) == []
-    assert "micro F1 0.56, this one 0.5; --average 1" in told(micro_f1=0.5, last_micro_f1=0.56, last_step=3)[0]
+    assert told(micro_f1=0.5, last_micro_f1=0.56, last_step=3)[0].endswith("micro F1 0.56, this one 0.5")
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_no_checkpoint_is_chosen_by_its_figure_on_test(split):
+    (found,) = told(split, micro_f1=0.5, last_micro_f1=0.56, last_step=3)
+    assert ("--average 1 uses it" in found) == (split == "val")
 
 
 def test_val_chose_the_checkpoint(tmp_path):

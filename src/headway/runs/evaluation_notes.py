@@ -24,7 +24,10 @@ def notes(report: Report, own_data: str | None) -> list[Note]:
 
 
 def _last_checkpoint(report: Report) -> Iterator[str]:
-    """That the last checkpoint is much better or worse than the one that was evaluated."""
+    """That the last checkpoint is much better or worse than the one that was evaluated.
+
+    Only of val is the other one recommended: a checkpoint chosen by its figure on test would leave no independent one.
+    """
     values = report.values
     for name in JUDGED:
         own, last = values.get(name), values.get(f"last_{name}")
@@ -35,7 +38,8 @@ def _last_checkpoint(report: Report) -> Iterator[str]:
             which = "better" if last > own else "worse"
             yield (
                 f"the last checkpoint, step {values['last_step']:,}, is much {which} on {report.split}: "
-                f"{figure_name(name)} {last:.4g}, this one {own:.4g}" + ("; --average 1 uses it" if last > own else "")
+                f"{figure_name(name)} {last:.4g}, this one {own:.4g}"
+                + ("; --average 1 uses it" if last > own and report.split == "val" else "")
             )
 
 

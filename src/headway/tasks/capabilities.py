@@ -152,6 +152,10 @@ class Classifies(Capability):
         """The patches that the model reads an image (C, H, W) as. Raises ConfigError where it reads none."""
         raise ConfigError("the model does not read images as patches; only a vision transformer does")
 
+    def word_changes(self, text: str) -> list[tuple[str, float]]:
+        """Each word of a text with what it adds to the answer. Raises ConfigError where no text is classified."""
+        raise ConfigError(f"--words is for classifiers of texts; this run classifies {self.reads}s")
+
 
 class Tags(Capability):
     """Names a tag for each word of a text."""

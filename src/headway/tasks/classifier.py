@@ -26,6 +26,7 @@ class Prediction:
     labels: tuple[str, ...] | None = None  # where an input may have several classes: those above the threshold
     number: float | None = None  # what a model of numbers predicts
     pair: tuple[str, str] | None = None  # the two texts of a pair
+    words: tuple[tuple[str, float], ...] | None = None  # each word with what it adds to the answer, if asked for
 
     @property
     def image(self) -> str:
@@ -47,11 +48,21 @@ class Prediction:
             chances.insert(0, f"{self.number:.6g}")
         return "\t".join([self.given, *chances])
 
+    @property
+    def word_lines(self) -> list[str]:
+        """For people, below the line: each word with what it adds, in points of probability, or to the number."""
+        return [
+            f"  {f'{change:+.4g}' if self.number is not None else f'{100 * change:+.1f}'}\t{word}"
+            for word, change in self.words or ()
+        ]
+
     def to_json(self, name: str) -> dict[str, Any]:
         """For machines; `name` is what the input is called: "image" or "text"."""
         told: dict[str, Any] = {name: self.given}
         if self.pair is not None:
             told = {name: self.pair[0], f"{name}2": self.pair[1]}
+        if self.words is not None:
+            told["words"] = [list(each) for each in self.words]
         if self.number is not None:
             return {**told, "number": self.number}
         if self.labels is not None:

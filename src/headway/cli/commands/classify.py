@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ EXAMPLES = (
     "headway classify runs/shapes photo.png --top 3 --out said.png",
     "headway classify runs/reviews 'a film to see twice'",
     "headway classify runs/reviews --out said.jsonl < reviews.txt    a JSON object for each line",
+    "headway classify runs/reviews 'a film to see twice' --words    how much each word counts",
     "headway classify runs/swarms swarms.csv --json",
 )
 LINES = (".jsonl",)
@@ -41,6 +43,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--top", type=options.positive, metavar="K", help="classes of each (default: 5; all of several labels)"
+    )
+    parser.add_argument(
+        "--words",
+        action="store_true",
+        help="of texts: below each, its words with what they add to the probability (in points) or to the number: the "
+        "answer to the text less that to the text without the word",
     )
     options.add_precision(parser)
     parser.add_argument(
@@ -72,10 +80,12 @@ def execute(arguments: Namespace) -> None:
         for block in blocks(arguments.input or stdin_lines(), LINES_AT_ONCE):
             with numbered(range(counter.count, counter.count + len(block))):
                 found = pipeline.classify(block, **wanted)
+                if arguments.words:
+                    found = [replace(each, words=tuple(pipeline.word_changes(each.given))) for each in found]
             if arguments.json or keeps or pipeline.reads == "image":
                 predictions += found
             if not arguments.json:
-                write_lines([each.line for each in found])
+                write_lines([line for each in found for line in (each.line, *each.word_lines)])
             counter.advance(len(block))
     rows = [each.to_json(pipeline.reads) for each in predictions] if arguments.json or keeps else []
     if arguments.json:
@@ -92,6 +102,8 @@ def _writes_lines(out: str | None) -> bool:
 
 def _check(pipeline: Classifies, arguments: Namespace) -> None:
     """Raise ConfigError, before anything is computed, for options that this classifier does not support."""
+    if arguments.words and pipeline.reads != "text":
+        raise ConfigError(f"--words is for classifiers of texts; {arguments.run} classifies {pipeline.reads}s")
     if not arguments.input and pipeline.reads != "text":
         raise ConfigError(f"no {pipeline.reads}: {arguments.run} classifies files, name at least one")
     if pipeline.reads == "image":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +20,17 @@ from headway.metrics.classification import (
 from headway.metrics.multilabel import MultiLabelCounts
 from headway.metrics.regression import mean_absolute_error, pearson, root_mean_squared_error, spearman
 from headway.tasks.classifier import Predictions
-from headway.tasks.report import NONE, Facts, Figures, Section
+from headway.tasks.report import NONE, Facts, Figures, Note, Section
+
+if TYPE_CHECKING:
+    from headway.tasks.text_classification.baseline import Baselines
 
 UNIT = "texts"
 MISTAKES = 5
+FEW_TEXTS = (
+    "it has too few texts to learn from random weights; begin with an encoder that has read more "
+    "(`headway train --init RUN`), or train on more texts"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +165,29 @@ def numbers(found: Predictions) -> Evaluated:
         sections=[],
         plot=lambda title: plot_numbers(labels, predicted, title),
         outputs=[f"{label:.9g}\t{value:.9g}" for label, value in zip(labels, predicted, strict=True)],
+    )
+
+
+def with_baselines(found: Evaluated, simple: Baselines) -> Evaluated:
+    """The figures of one class a text beside those of two simple classifiers, with a warning if one is as good."""
+    facts = {
+        "naive_bayes": f"{simple.naive_bayes:.2%}  accuracy of naive Bayes on the same tokens, a baseline",
+        "commonest": f"{simple.commonest:.2%}  of always answering the commonest class",
+    }
+    sections = list(found.sections)
+    if max(simple.naive_bayes, simple.commonest) >= found.headline[1]:
+        better = "naive Bayes" if simple.naive_bayes >= simple.commonest else "always answering the commonest class"
+        sections.append(Note(f"{better} is not worse than this model: {FEW_TEXTS}", warning=True))
+    main = dict(list(found.facts.items())[:1])
+    return replace(
+        found,
+        values={
+            **found.values,
+            "naive_bayes_accuracy": simple.naive_bayes,
+            "commonest_class_accuracy": simple.commonest,
+        },
+        facts={**main, **facts, **found.facts},
+        sections=sections,
     )
 
 

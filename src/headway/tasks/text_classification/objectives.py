@@ -23,6 +23,8 @@ from headway.tasks.classifier import Prediction, Predictions, likeliest
 from headway.tasks.training_task import HIGHEST_ACCURACY, LOWEST_LOSS, Criterion
 
 if TYPE_CHECKING:
+    from headway.data.labelled_text import TextSplit
+    from headway.tasks.text_classification.baseline import Baselines
     from headway.tasks.text_classification.config import TextClassification
     from headway.tasks.text_classification.evaluation import Evaluated
     from headway.tasks.verification_inputs import Named
@@ -70,6 +72,10 @@ class Objective(ABC):
     def evaluated(self, found: Predictions) -> Evaluated:
         """The figures of a split."""
 
+    def baselines(self, train: TextSplit, split: TextSplit, vocab: int) -> Baselines | None:
+        """What simple classifiers of the same texts have right; None of several labels and of numbers."""
+        return None
+
 
 class SingleLabel(Objective):
     """One class a text."""
@@ -105,6 +111,11 @@ class SingleLabel(Objective):
         from headway.tasks.text_classification.evaluation import single_label
 
         return single_label(found, self.classes)
+
+    def baselines(self, train: TextSplit, split: TextSplit, vocab: int) -> Baselines | None:
+        from headway.tasks.text_classification.baseline import baselines
+
+        return baselines(train, split, self.size, vocab)
 
 
 class MultiLabel(Objective):

@@ -18,6 +18,7 @@ from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_
 from headway.tasks.capabilities import Classifies
 from headway.tasks.classifier import Prediction
 from headway.tasks.text_classification.config import TextClassification
+from headway.tasks.text_classification.erasure import erased
 from headway.tasks.text_classification.layout import PAIR, InputLayout
 from headway.tasks.text_classification.objectives import objective
 
@@ -98,10 +99,26 @@ class TextClassificationPipeline(Pipeline, Classifies):
                 found.append(replace(each, given=text, pair=(one, two) if self.layout_of(text).pairs else None))
         return found
 
+    @torch.no_grad()
+    def word_changes(self, text: str) -> list[tuple[str, float]]:
+        """Each word with what it adds to the probability of the likeliest class, or to the number.
+
+        That is the answer to the whole text less the answer to the text without the word. Raises InputError.
+        """
+        whole = self.objective.answers(self.model(*self.inputs([text])))[0]
+        likeliest = int(whole.argmax())
+        without = erased(self.layout_of(text).split(text))
+        changes: list[float] = []
+        for first in range(0, len(without), ROWS):
+            lines = [PAIR.join(texts) for _, texts in without[first : first + ROWS]]
+            answers = self.objective.answers(self.model(*self.inputs(lines)))[:, likeliest]
+            changes += (whole[likeliest] - answers).tolist()
+        return [(word, change) for (word, _), change in zip(without, changes, strict=True)]
+
     def evaluate(self, request: EvaluateRequest) -> Report:
         """The figures of a split, with the first of them of the newest checkpoint."""
         from headway.tasks.report import Report
-        from headway.tasks.text_classification.evaluation import with_newest
+        from headway.tasks.text_classification.evaluation import with_baselines, with_newest
 
         training: TextClassificationTraining = self.read_table(request)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
@@ -110,6 +127,8 @@ class TextClassificationPipeline(Pipeline, Classifies):
                 if store is not None:
                     count_stored(self.tokenizer, store.ids)
         found = training.evaluate(self.model, self.device, split)
+        if request.data is None and (simple := training.baselines(split)) is not None:  # of other data none is train
+            found = with_baselines(found, simple)
         newest, step = self.parts.newest()
         values, sections = with_newest(found, training.evaluate(newest, self.device, split), step)
         return Report(split=split, values=values, sections=sections, plot=found.plot, outputs=found.outputs)

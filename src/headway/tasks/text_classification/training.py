@@ -19,6 +19,7 @@ from headway.tasks.text_classification.objectives import Objective
 from headway.tasks.training_task import Batch, Criterion, Term, Validated
 
 if TYPE_CHECKING:
+    from headway.tasks.text_classification.baseline import Baselines
     from headway.tasks.text_classification.evaluation import Evaluated
 
 EVALUATED = 65_536  # tokens in one forward pass of an evaluation, padding included
@@ -73,6 +74,10 @@ class TextClassificationTraining:
     def evaluate(self, model: nn.Module, device: torch.device, split: str) -> Evaluated:
         """The figures of a split."""
         return self.objective.evaluated(self.predictions(model, device, split))
+
+    def baselines(self, split: str) -> Baselines | None:
+        """What simple classifiers trained on the same texts have right on a split, where there are such."""
+        return self.objective.baselines(self.splits["train"], self._split(split), self.tokenizer.size)
 
     @torch.no_grad()
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:
