@@ -477,3 +477,12 @@ def test_folders_are_named_where_files_are_missing(tmp_path):
     inside = ", ".join(sorted(f"{each.name}/" for each in folder.iterdir() if each.is_dir()))
     with pytest.raises(DataError, match=rf"no .txt or .txt.gz file; there are: {inside}"):
         load_text(folder)
+
+
+@pytest.mark.parametrize(
+    ("count", "sign"), [(60, "(c0, c1, c2, c3, c4, c5 and 2 more)"), (900, "(c0, c1, c2, c3, c4, c5, …)")]
+)
+def test_classes_are_only_counted_where_the_whole_table_was_read(tmp_path, count, sign):
+    """Of 1,408 paragraphs of eleven classes, the plan named six "and 1 more": the first 200 rows had seven."""
+    rows = "".join(f'"a text of some words number {n}",c{n % 8}\n' for n in range(count))
+    assert sign in recognise(str(write(tmp_path / "t.csv", f"text,label\n{rows}"))).sign

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -53,7 +53,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     named = "data.label" in given or (found.label.casefold() in LABELS and known)
     flags = tuple(found.label.split(","))
     names = [name for name in found.classes if name.strip()]  # a row without a label is an error of its own
-    classes = f" ({listed(names, most=SHOWN)})" if names and found.classes != flags else ""
+    classes = f" ({_classes(names, whole=len(table.rows) >= table.count)})" if names and found.classes != flags else ""
     *others, last = (*found.texts, *(flags if found.kind == "multi" else (found.label,)))
     sign = f"the columns {listed(others)} and {listed([last])}{classes}"
     what = FOUND[found.kind] if not found.text2 else FOUND[found.kind].replace("texts", "pairs of texts")
@@ -99,6 +99,11 @@ def _note(found: LabelColumns) -> str:
     chosen = "--data.text, --data.text2 and --data.label" if found.text2 else "--data.text and --data.label"
     kind = "" if found.kind == "single" else "; --task.labels says what they are"
     return f"{texts}, {what} from {plural} {found.label} ({chosen} choose others{kind})"
+
+
+def _classes(names: Sequence[str], *, whole: bool) -> str:
+    """The first classes; of a table whose beginning alone has been read, without a number of further ones."""
+    return listed(names, most=SHOWN) if whole else f"{listed(names[:SHOWN])}, …"
 
 
 def _folders(root: Path) -> Proposal:
