@@ -48,7 +48,7 @@ class Images:
     classes: tuple[str, ...]
     splits: dict[str, ImageStore]
     contents: dict[str, str]
-    left_out: int = 0  # bad images
+    left_out: tuple[str, ...] = ()  # of each bad image, what is wrong with it
     unread: str = ""  # files of other formats, for people
 
 
@@ -136,7 +136,9 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
     if reading.to_train:
         _expect_enough(path, stores["train"].labels, classes)
     unread = unread_images(path) if reading.sound is None and path.is_dir() else ""
-    return Images(name=str(path), classes=classes, splits=stores, contents=contents, left_out=len(wrong), unread=unread)
+    return Images(
+        name=str(path), classes=classes, splits=stores, contents=contents, left_out=tuple(wrong), unread=unread
+    )
 
 
 def held_out(digests: list[bytes], labels: Labels) -> NDArray[np.bool_]:

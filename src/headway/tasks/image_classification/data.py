@@ -26,7 +26,8 @@ def prepare(config: Classification, request: DataRequest) -> Prepared:
         config.unit: ", ".join(f"{name} {len(store):,}" for name, store in images.splits.items()),
         "classes": f"{len(images.classes)}: {listed(images.classes, most=10)}",
     }
-    left_out = [f"{images.left_out:,} that cannot be read"] if images.left_out else []
+    bad = images.left_out
+    left_out = [f"{len(bad):,} that cannot be read ({bad[0]}{', …' if len(bad) > 1 else ''})"] if bad else []
     left_out += [images.unread] if images.unread else []
     left_out += [f"training images beyond data.share={request.data.share}"] if request.data.share < 1.0 else []
     if left_out:
