@@ -14,13 +14,18 @@ from headway.serving.scheduler import Scheduler, SchedulerLimits
 from tests.models import tiny
 
 SMALL = SchedulerLimits(rows=6, tokens=200, chunk=4)
+TRANSCRIBERS = {
+    name: config for name, config in tiny.SPEECH.items() if "transformer" in name
+}  # the others do not search
+SEARCHED = {**tiny.TRANSLATION, **tiny.CAPTIONING, **TRANSCRIBERS}
+WRITERS = {**tiny.LANGUAGE, **SEARCHED}  # every generating model of the registry, in the variants of the tests
 
 
 @cache
 def model_of(name: str, precision: str = "fp32") -> Model:
     """A tiny model with weights large enough for its logits to differ, as a server holds it."""
     torch.manual_seed(0)
-    model = build_model(tiny.LANGUAGE[name], device="cpu").eval()
+    model = build_model(WRITERS[name], device="cpu").eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn_like(parameter))

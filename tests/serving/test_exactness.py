@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from headway.decoding.company import row_difference
 from headway.decoding.row_batch import RowBatch, prepare, row_multiple
 from headway.models import build_model
 from headway.nn.int8 import LayerChoice, quantise, supported
-from headway.serving.requests import Request, SamplingFields
-from headway.serving.scheduler import Scheduler
+from headway.serving.requests import Request
 from tests.models import tiny
-from tests.serving.companions import SMALL, alone, model_of
+from tests.serving import campaign
+from tests.serving.companions import SEARCHED, model_of, request
 
 FORMS = ("gpt-alibi", "gpt-windows", "gpt-shaw", "gpt-t5", "gpt-reference-kernel", "rnn-lm-gru-one-hot")
 CASES = [
@@ -26,62 +26,54 @@ CASES = [
     *((name, "fp32") for name in FORMS),
 ]
 
-samplings = st.builds(
-    SamplingFields,
-    temperature=st.sampled_from([0.0, 0.7, 1.0]),
-    top_k=st.sampled_from([None, 5]),
-    top_p=st.sampled_from([1.0, 0.8]),
-    repetition_penalty=st.sampled_from([1.0, 1.3]),
-    frequency_penalty=st.sampled_from([0.0, 0.5]),
-)
-requests = st.builds(
-    Request,
-    id=st.just(""),
-    client=st.sampled_from(["a", "b"]),
-    # Some begin alike, so that what is known of one is used for another.
-    prompt=st.tuples(
-        st.sampled_from([(), (5, 9, 2, 7), (5, 9, 2, 7, 1, 1, 8, 4)]),
-        st.lists(st.integers(0, tiny.VOCAB - 1), min_size=1, max_size=5).map(tuple),
-    ).map(lambda parts: (*parts[0], *parts[1])),
-    max_tokens=st.integers(1, 9),
-    sampling=samplings,
-    seed=st.integers(0, 99),
-    stops=st.sampled_from([(), (3,)]),
-    top=st.sampled_from([0, 2]),
-    prompt_log_probs=st.booleans(),
-)
-# (when a request arrives, the request, when it is cancelled if at all)
-arrivals = st.lists(
-    st.tuples(st.integers(0, 12), requests, st.one_of(st.none(), st.integers(1, 20))), min_size=5, max_size=9
-)
+
+def shifted(step: Callable[..., Tensor], least: int) -> Callable[..., Tensor]:
+    """A step whose logits are larger by a millionth where there are at least so many rows."""
+    return lambda batch, tokens: step(batch, tokens) + (1e-6 if len(tokens) >= least else 0.0)
 
 
 @pytest.mark.parametrize(("name", "precision"), CASES)
 @settings(max_examples=3, deadline=None, derandomize=True)
-@given(arriving=arrivals)
+@given(arriving=campaign.arrivals(campaign.requests))
 def test_company_changes_no_bit(name: str, precision: str, arriving: list[tuple[int, Request, int | None]]) -> None:
-    model = model_of(name, precision)
-    scheduler = Scheduler(model, SMALL)  # type: ignore[arg-type]
-    numbered = [(at, replace(each, id=str(n)), cancel) for n, (at, each, cancel) in enumerate(arriving)]
-    events: dict[str, list[object]] = {each.id: [] for _, each, _ in numbered}
-    step = 0
-    while step < 30 or not scheduler.idle:
-        for at, each, cancel in numbered:
-            if at == step:
-                assert scheduler.offer(each) is None
-            if cancel is not None and at + cancel == step:
-                scheduler.cancel(each.id)
-        for event in scheduler.step(0.0):
-            events[event.id].append(event)
-        step += 1
-    assert scheduler.reserved == 0
-    for _, each, _ in numbered:
-        expected = alone(model, each)
-        got = events[each.id]
-        if got and got[-1].ended == "cancelled":  # type: ignore[attr-defined]
-            assert got[:-1] == expected[: len(got) - 1]
-        else:
-            assert got == expected
+    counts = campaign.requests_together(model_of(name, precision), arriving)
+    assert counts.wrong == []
+    assert counts.requests == len(arriving)
+
+
+@pytest.mark.parametrize(("name", "precision"), [("captioner-rnn-lstm", "fp32"), ("speech-transformer", "bf16")])
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(arriving=campaign.arrivals(campaign.searches))
+def test_company_changes_no_bit_of_a_search(name: str, precision: str, arriving: list[Any]) -> None:
+    """Those of translations are in tests/decoding/test_joint_search.py."""
+    counts = campaign.searches_together(model_of(name, precision), SEARCHED[name], arriving)
+    assert counts.wrong == []
+    assert counts.requests == len(arriving)
+
+
+@pytest.mark.parametrize("threads", campaign.THREADS)
+@pytest.mark.parametrize("precision", campaign.PRECISIONS)
+def test_every_number_of_rows(precision: str, threads: int) -> None:
+    with campaign.threads(threads):
+        counts = campaign.every_size(model_of("gpt-llama", precision))
+    assert counts.sizes == set(range(1, 65))
+    assert counts.wrong == []
+
+
+def test_the_campaign_counts_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    arriving = [(0, request("", (n + 1, 2), 9, seed=n), None) for n in range(6)]
+    model = model_of("gpt-learned")
+    assert not campaign.requests_together(model, arriving).wrong
+    monkeypatch.setattr(RowBatch, "step", shifted(RowBatch.step, least=4))
+    counts = campaign.requests_together(model, arriving)
+    assert counts.requests == 6
+    assert counts.wrong
+    assert campaign.every_size(model, 8).wrong
+
+
+@pytest.mark.slow  # minutes
+def test_the_campaign() -> None:
+    assert campaign.main([]) == 0
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -99,12 +91,7 @@ def test_int8_with_one_scale_a_call_is_found_not_to_be_exact() -> None:
 
 def test_a_model_whose_rows_see_each_other_is_found_not_to_be_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     model = model_of("gpt-learned")
-    step = RowBatch.step
-
-    def shifted(self: RowBatch[object], tokens: list[int]) -> Tensor:
-        return step(self, tokens) + (1e-6 if len(tokens) > 8 else 0.0)
-
-    monkeypatch.setattr(RowBatch, "step", shifted)
+    monkeypatch.setattr(RowBatch, "step", shifted(RowBatch.step, least=9))
     assert row_difference(model, vocab=tiny.VOCAB, context=32) > 0  # type: ignore[arg-type]
 
 
