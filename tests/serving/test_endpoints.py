@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headway.data.chat_template import Chatml
 from headway.data.tokenizers import Characters, Tokenizer
-from headway.serving.app import ROUTES, App
+from headway.serving.app import LIBRE_PATHS, ROUTES, App
 from headway.serving.gate import Gate, Keys
 from headway.serving.limits import ServerLimits
 from headway.serving.metrics import Metrics
@@ -180,6 +180,43 @@ def test_translation_in_the_shapes_of_libretranslate() -> None:
     assert ask("/languages", "", engine)[1] == [{"code": "en", "name": "en", "targets": ["fr"]}]
 
 
+def test_languages_are_detected_where_there_is_one() -> None:
+    engine = StandIn("a", verbs=("translate",), languages=["en", "fr"])
+    form = {"kind": "application/x-www-form-urlencoded"}
+    assert ask("/detect", "q=dog&api_key=x", engine, **form)[:2] == (200, [{"confidence": 100, "language": "en"}])
+    other = StandIn("b", verbs=("translate",), languages=["de", "fr"])
+    status, answer, _ = ask("/detect", {"q": "dog"}, engine, other)
+    assert (status, type(answer["error"])) == (400, str)
+    assert ask("/detect", {"q": "dog"}, StandIn("c"))[0] == 400
+
+
+def test_tokens_of_texts_and_texts_of_tokens() -> None:
+    engine = StandIn("a", chat=True)
+    assert engine.text is not None
+    ids = engine.text.tokenizer.encode("hi you")
+    status, answer, _ = ask("/tokenize", {"prompt": "hi you", "return_token_strs": True}, engine)
+    assert status == 200
+    assert answer == {"count": 6, "max_model_len": 200, "tokens": ids, "token_strs": list("hi you")}
+    assert ask("/detokenize", {"tokens": ids}, engine)[1] == {"prompt": "hi you"}
+    whole = ask("/tokenize", {"messages": [{"role": "user", "content": "hi"}]}, engine)[1]["tokens"]
+    written = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    assert ask("/detokenize", {"tokens": whole}, engine)[1] == {"prompt": written}
+    info = ask("/tokenizer_info", "", engine)[1]
+    assert (info["vocab_size"], info["bos_token"], info["eos_token"]) == (engine.text.vocab, None, None)
+    for path, wrong in (("/tokenize", {"prompt": 1}), ("/detokenize", {"tokens": [9999]}), ("/detokenize", {})):
+        assert ask(path, wrong, engine)[0] == 400
+
+
+def test_the_tokens_before_a_text_can_be_left_out() -> None:
+    engine = StandIn("a")
+    assert engine.text is not None
+    engine.text.before, engine.text.stops = [1], (2,)
+    with_special = ask("/tokenize", {"prompt": "hi"}, engine)[1]["tokens"]
+    assert with_special == [1, *ask("/tokenize", {"prompt": "hi", "add_special_tokens": False}, engine)[1]["tokens"]]
+    info = ask("/tokenizer_info", "", engine)[1]
+    assert [info["bos_token"], info["eos_token"]] == [engine.text.tokenizer.token(n) for n in (1, 2)]
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"target": "de"}, {"format": "html"}, {"alternatives": 99}, {"alternatives": "x"}, {"q": None}, {"beam": 4}],
@@ -233,6 +270,9 @@ FIELDS = {
     "/v1/embeddings": ("model", "input", "encoding_format", "dimensions", "user"),
     "/translate": ("q", "source", "target", "format", "alternatives", "api_key"),
     "/v1/score": ("model", "input"),
+    "/tokenize": ("model", "prompt", "messages", "add_special_tokens", "return_token_strs"),
+    "/detokenize": ("model", "tokens"),
+    "/detect": ("q", "api_key"),
 }  # fmt: skip
 SOUND = {
     "/v1/completions": {"prompt": "abc", "max_tokens": 2},
@@ -240,6 +280,9 @@ SOUND = {
     "/v1/embeddings": {"input": "abc"},
     "/translate": {"q": "dog", "source": "en", "target": "fr"},
     "/v1/score": {"input": "abc"},
+    "/tokenize": {"prompt": "abc"},
+    "/detokenize": {"tokens": [4, 5]},
+    "/detect": {"q": "abc"},
 }
 scalars = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False),
@@ -262,7 +305,7 @@ def test_no_value_of_any_field_is_the_servers_fault(path: str, data: st.DataObje
     status, answer, _ = ask(path, {**SOUND[path], **changed}, engine)
     assert status in (200, 400, 404), answer
     if status != 200:
-        assert answer["error"] if path == "/translate" else answer["error"]["message"]
+        assert answer["error"] if path in LIBRE_PATHS else answer["error"]["message"]
 
 
 STAND_IN = StandIn("a", verbs=("embed", "translate", "score"), languages=["en", "fr"])

@@ -19,9 +19,12 @@ from headway.serving.http import EventStream, HttpAnswer
 from headway.serving.metrics import Metrics
 from headway.serving.supervisor import EngineProcess
 from headway.serving.text_model import TextModel
+from headway.serving.tokenization import detokenize, tokenize, tokenizer_info
 
 VERB_PATHS = {f"/v1/{verb}": verb for verb in ("score", "classify", "tag")}
 VERB_OPTIONS = {"classify": ("top",)}
+LIBRE_PATHS = ("/translate", "/detect", "/languages")  # in LibreTranslate's shapes, its errors included
+TEXT_PATHS = {"/tokenize": tokenize, "/detokenize": detokenize}
 ROUTES = {
     "/health": Route(method="GET", open=True),
     "/ready": Route(method="GET", open=True),
@@ -31,7 +34,11 @@ ROUTES = {
     "/v1/completions": Route(method="POST"),
     "/v1/chat/completions": Route(method="POST"),
     "/v1/embeddings": Route(method="POST"),
+    "/tokenize": Route(method="POST"),
+    "/detokenize": Route(method="POST"),
+    "/tokenizer_info": Route(method="GET"),
     "/translate": Route(method="POST", form=True),
+    "/detect": Route(method="POST", form=True),
     "/languages": Route(method="GET"),
     **{path: Route(method="POST") for path in VERB_PATHS},
 }
@@ -51,7 +58,10 @@ class App(GatedApp):
             "/v1/completions": self._completions,
             "/v1/chat/completions": self._chat,
             "/v1/embeddings": self._embeddings,
+            **dict.fromkeys(TEXT_PATHS, self._tokens),
+            "/tokenizer_info": self._tokenizer_info,
             "/translate": self._translate,
+            "/detect": self._detect,
             "/languages": self._languages,
             **dict.fromkeys(VERB_PATHS, self._verb),
         }
@@ -59,7 +69,7 @@ class App(GatedApp):
 
     def error_body(self, known: str, error: ApiError) -> Any:
         """Below these paths LibreTranslate's shape, else the one of the API."""
-        return {"error": error.message} if known in ("/translate", "/languages") else None
+        return {"error": error.message} if known in LIBRE_PATHS else None
 
     def client_in_body(self, scope: Mapping[str, Any], values: Any, client: str) -> str:
         """The client of a LibreTranslate request, whose key may be in its body."""
@@ -145,6 +155,13 @@ class App(GatedApp):
             pass
         return HttpAnswer(answers.whole(generation.choices), headers=headers)
 
+    async def _tokens(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        model, answer = self._text_model(self._of_body(fields)), TEXT_PATHS[scope["path"]]
+        return HttpAnswer(await asyncio.to_thread(answer, fields, model, self.limits))
+
+    async def _tokenizer_info(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        return HttpAnswer(tokenizer_info(self._text_model(self._of_body(fields))))
+
     async def _embeddings(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
         engine = self._of_body(fields)
         given = fields.take("input")
@@ -206,9 +223,7 @@ class App(GatedApp):
         pairs = [each for each in self._pairs() if each[1] == target and source in ("auto", each[0])]
         if not pairs:
             raise invalid("no model translates from this source to this target; see /languages", "target")
-        if source == "auto" and len({pair[0] for pair in pairs}) > 1:
-            raise invalid("source: more than one language is served, name one of them", "source")
-        code, _, engine = pairs[0]
+        code, _, engine = pairs[0] if source != "auto" else self._only_source(pairs)
         options = {"n_best": 1 + alternatives} if alternatives else {}
         found = await self._call(engine, "translate", texts, options, client)
         best = [each["translations"][0] if each["translations"] else "" for each in found]
@@ -218,9 +233,29 @@ class App(GatedApp):
         if alternatives:
             answer["alternatives"] = others if several else others[0]
         if source == "auto":
-            detected = {"confidence": 100, "language": code}
+            detected = _detected(code)
             answer["detectedLanguage"] = [detected] * len(best) if several else detected
         return HttpAnswer(answer)
+
+    @staticmethod
+    def _only_source(pairs: Sequence[tuple[str, str, EngineProcess]]) -> tuple[str, str, EngineProcess]:
+        """The first of pairs that have one source. Nothing detects a language: the only one is taken for granted."""
+        if len({pair[0] for pair in pairs}) > 1:
+            raise invalid("source: more than one language is served, name one of them", "source")
+        return pairs[0]
+
+    async def _detect(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        fields.text("q")
+        fields.ignore("api_key")
+        fields.refuse_rest()
+        pairs = self._pairs()
+        if not pairs:
+            raise invalid("no model translates; see /languages", "q")
+        return HttpAnswer([_detected(self._only_source(pairs)[0])])
+
+
+def _detected(code: str) -> dict[str, Any]:
+    return {"confidence": 100, "language": code}
 
 
 def _shortened(vector: list[float], dimensions: int) -> list[float]:

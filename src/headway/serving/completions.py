@@ -181,15 +181,7 @@ def _prompts(fields: Fields, model: TextModel, limits: ServerLimits) -> tuple[li
 
 def read_chat(fields: Fields, model: TextModel, limits: ServerLimits) -> Completion:
     """The request of `/v1/chat/completions`. Raises ApiError."""
-    messages = _messages(fields, limits)
-    if model.chat is not None:
-        try:
-            prompt = model.chat.prompt(messages)
-        except HeadwayError as error:
-            raise invalid(one_line(error), "messages") from None
-    else:
-        plain = "".join(f"{each.role}: {each.content}\n" for each in messages)
-        prompt = model.encode(f"{plain}assistant:", "messages", limits)
+    prompt = read_messages(fields, model, limits)
     wants = fields.flag("logprobs")
     top = fields.optional_integer("top_logprobs", 0, limits.log_probs)
     if top and not wants:
@@ -210,6 +202,18 @@ def read_chat(fields: Fields, model: TextModel, limits: ServerLimits) -> Complet
     fields.ignore("user", *IGNORED_BY_CHAT)
     fields.refuse_rest()
     return found
+
+
+def read_messages(fields: Fields, model: TextModel, limits: ServerLimits) -> list[int]:
+    """The prompt that the messages become, by the template of the run or a plain one. Raises ApiError."""
+    messages = _messages(fields, limits)
+    if model.chat is None:
+        plain = "".join(f"{each.role}: {each.content}\n" for each in messages)
+        return model.encode(f"{plain}assistant:", "messages", limits)
+    try:
+        return model.chat.prompt(messages)
+    except HeadwayError as error:
+        raise invalid(one_line(error), "messages") from None
 
 
 def _messages(fields: Fields, limits: ServerLimits) -> list[Message]:

@@ -48,9 +48,12 @@ class Fields:
         self._values[name] = value
         return self.integer(name, least, least, most)
 
-    def flag(self, name: str) -> bool:
-        """True or false, by default false."""
-        value = self.take(name, False)
+    def __contains__(self, name: str) -> bool:
+        return self._values.get(name) is not None
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self.take(name, default)
         if not isinstance(value, bool):
             raise invalid(f"{name} is {shown(value)}, expected true or false", name)
         return value

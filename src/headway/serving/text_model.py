@@ -37,11 +37,11 @@ class TextModel:
         except HeadwayError as error:
             raise invalid(one_line(error), param) from None
 
-    def check(self, ids: list[int]) -> list[int]:
-        """Token ids as given by a client. Raises ApiError for one outside the vocabulary."""
+    def check(self, ids: list[int], param: str = "prompt") -> list[int]:
+        """Token ids as given by a client in a field. Raises ApiError for one outside the vocabulary."""
         for each in ids:
             if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each < self.vocab:
-                raise invalid(f"prompt has the token id {shown(each)}, allowed: 0 to {self.vocab - 1}", "prompt")
+                raise invalid(f"{param} has the token id {shown(each)}, allowed: 0 to {self.vocab - 1}", param)
         return ids
 
 
