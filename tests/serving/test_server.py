@@ -33,14 +33,14 @@ SECRET = "canary-4711"
 
 
 class Served:
-    """A server on a free port, and clients for it."""
+    """A server, on a free port if none is named, and clients for it."""
 
-    def __init__(self, *words: str, log: Path) -> None:
+    def __init__(self, *words: str, log: Path, port: int = 0) -> None:
         self.log = log
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         with log.open("w") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "headway", "serve", *words, "--port", "0", "--threads", "1"],
+                [sys.executable, "-m", "headway", "serve", *words, "--port", str(port), "--threads", "1"],
                 stdout=subprocess.PIPE, stderr=errors, text=True, env=environment,
             )  # fmt: skip
         assert self.process.stdout is not None
