@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from headway.cli.stopping import SIGNALS
 from headway.cli.terminal import is_terminal, one_line, tell
 from headway.errors import DataError, HeadwayError
-from headway.limits import expect_within, limit
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,25 +29,9 @@ def stdin_lines() -> Iterator[str]:
     if stream is None:  # replaced by text, as in tests
         yield from (line.rstrip("\r\n") for line in sys.stdin)
         return
-    most = 4 * limit("line") + 2  # bytes of the longest line, with its end
-    number = 0
-    while True:
-        try:
-            line = stream.readline(most)
-        except OSError as error:
-            raise DataError(f"stdin: could not be read ({error.strerror})") from error
-        if not line:
-            return
-        number += 1
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            if len(line) < most:
-                raise DataError(f"stdin: line {number}, byte {error.start + 1}: invalid UTF-8") from None
-            text = line.decode("utf-8", "replace")  # cut inside a character, far above the limit
-        text = text.rstrip("\r\n")
-        expect_within("line", len(text), f"stdin: line {number}", DataError)
-        yield text
+    from headway.data.line_files import decoded_lines  # imports numpy, which `headway --help` does not need
+
+    yield from decoded_lines(stream, "stdin")
 
 
 def note_files(texts: Iterable[str], verb: str) -> None:

@@ -10,6 +10,8 @@ from headway.errors import ConfigError
 from headway.limits import LIMITS, expect_within
 
 LARGEST = 2**63 - 1  # what a tensor can hold
+UNIT = 50_000  # lines of a job that a worker takes at once
+LEASE = 600  # seconds
 # Options that a limit of headway.limits bounds, whatever the command.
 BOUNDED = {
     "beam": "beam",
@@ -122,6 +124,63 @@ def add_average(parser: ArgumentParser) -> None:
 def add_json(parser: ArgumentParser, what: str = "one flat object on stdout") -> None:
     """`--json`; `what` says what is printed."""
     parser.add_argument("--json", action="store_true", help=f"for machines: {what}")
+
+
+def add_job(parser: ArgumentParser, *, out: bool = True) -> None:
+    """`--input` and the options of a job over a large file; without `out`, the command declares `--out` itself."""
+    group = parser.add_argument_group("a job over a large file (docs/jobs.md)")
+    group.add_argument(
+        "--input", dest="input_file", metavar="FILE", help="the lines of a file; start as many workers as you like"
+    )
+    if out:
+        group.add_argument("--out", metavar="DIR", help="with --input: the folder that the workers of a job share")
+    group.add_argument(
+        "--unit",
+        type=positive,
+        default=UNIT,
+        metavar="N",
+        help="lines that a worker takes at once (default: %(default)s)",
+    )
+    group.add_argument("--shard", type=shard, metavar="K/N", help="only every Nth unit, from K on; K counts from 0")
+    group.add_argument(
+        "--lease",
+        type=number(above=0),
+        default=LEASE,
+        metavar="S",
+        help="seconds without a sign of life after which a unit goes to another worker (default: %(default)s)",
+    )
+    group.add_argument("--join", metavar="FILE", help="check that all units are there, and write them into one file")
+
+
+def is_job(arguments: Namespace, *, never: Sequence[str] = (), only: Sequence[str] = ("out", "json")) -> bool:
+    """Whether `--input` makes this command a worker of a job, or joins one.
+
+    `never` are arguments of the command that a job cannot have, `only` those that nothing but a job has. Raises
+    ConfigError for options that do not go together.
+    """
+    if arguments.input_file is None:
+        for name in ("shard", "join", *only):
+            if getattr(arguments, name):
+                raise ConfigError(f"--{name} is an option of jobs: pass --input FILE and --out DIR with it")
+        return False
+    for name in never:
+        if value := getattr(arguments, name):
+            what = repr(value[0]) if isinstance(value, list) else f"--{name}"
+            raise ConfigError(f"{what} and --input {arguments.input_file}: a job reads the lines of its file alone")
+    if arguments.out is None:
+        raise ConfigError("--input needs --out DIR, the folder that the workers of the job share")
+    return True
+
+
+def shard(text: str) -> tuple[int, int]:
+    """The type of `--shard K/N`: one of N workers, counted from 0."""
+    first, slash, every = text.partition("/")
+    if not slash:
+        raise ArgumentTypeError(f"{_short(text)}: expected K/N, such as 0/8 for the first of 8 workers")
+    found = count(first), positive(every)
+    if found[0] >= found[1]:
+        raise ArgumentTypeError(f"{text}: K counts from 0, allowed: 0/{found[1]} to {found[1] - 1}/{found[1]}")
+    return found
 
 
 def positive(text: str) -> int:

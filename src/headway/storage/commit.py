@@ -355,11 +355,14 @@ class AppendLog:
 
     def line(self, text: str) -> None:
         """Append a line, or nothing at all if it cannot be written."""
-        data, before = f"{text}\n".encode(), self.file.tell()
+        self.append(f"{text}\n".encode())
+
+    def append(self, data: bytes) -> None:
+        """Append bytes, or nothing at all if they cannot be written."""
+        before = self.file.tell()
         with storage_errors(self.called, len(data)):
             try:
-                while data:
-                    data = data[self.file.write(data) :]
+                _write_all(self.file, memoryview(data))
             except OSError:
                 with contextlib.suppress(OSError):
                     self.file.truncate(before)

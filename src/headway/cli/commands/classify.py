@@ -16,6 +16,7 @@ from headway.errors import ConfigError
 LINES_AT_ONCE = 512  # a stdin of any size streams through
 
 if TYPE_CHECKING:
+    from headway.cli.jobs import JobWork
     from headway.tasks.capabilities import Classifies
     from headway.tasks.classifier import Prediction
 
@@ -52,10 +53,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add_precision(parser)
     parser.add_argument(
-        "--out", metavar="FILE", help="FILE.jsonl: a JSON object a line; FILE.png: the images with their classes below"
+        "--out",
+        metavar="FILE",
+        help="FILE.jsonl: a JSON object a line; FILE.png: the images with their classes below; with --input: a folder",
     )
     parser.add_argument("--patches", metavar="FILE.png", help="the first image as the patches the model reads")
     options.add_json(parser, "one object on stdout")
+    options.add_job(parser, out=False)
 
 
 def execute(arguments: Namespace) -> None:
@@ -63,6 +67,13 @@ def execute(arguments: Namespace) -> None:
 
     Of a classifier of several labels those above the threshold come first; of numbers there is the number alone.
     """
+    if options.is_job(arguments, never=("input", "patches", "words"), only=()):
+        from headway.cli.jobs import run_job
+        from headway.runs.jobs import TextOutput
+
+        run_job(arguments, TextOutput(), lambda: _job(arguments))
+        return
+
     from headway.cli.loading import load_run
     from headway.cli.outputs import PNG, expect_outputs, write_output
     from headway.decoding.non_finite import numbered
@@ -73,15 +84,12 @@ def execute(arguments: Namespace) -> None:
     _check(pipeline, arguments)
     if pipeline.reads == "text":
         note_files(arguments.input, "classify")
-    wanted = {} if arguments.top is None else {"top": arguments.top}
     keeps = _writes_lines(arguments.out)
     predictions: list[Prediction] = []
     with LineCounter() as counter:
         for block in blocks(arguments.input or stdin_lines(), LINES_AT_ONCE):
             with numbered(range(counter.count, counter.count + len(block))):
-                found = pipeline.classify(block, **wanted)
-                if arguments.words:
-                    found = [replace(each, words=tuple(pipeline.word_changes(each.given))) for each in found]
+                found = _classified(pipeline, block, arguments)
             if arguments.json or keeps or pipeline.reads == "image":
                 predictions += found
             if not arguments.json:
@@ -94,6 +102,27 @@ def execute(arguments: Namespace) -> None:
         lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         write_output(arguments.out, lines, f"{len(rows):,} predictions in {arguments.out}")
     _draw(pipeline, predictions, out=None if keeps else arguments.out, patches=arguments.patches)
+
+
+def _classified(pipeline: Classifies, block: Sequence[str], arguments: Namespace) -> list[Prediction]:
+    found = pipeline.classify(block) if arguments.top is None else pipeline.classify(block, top=arguments.top)
+    if not arguments.words:
+        return found
+    return [replace(each, words=tuple(pipeline.word_changes(each.given))) for each in found]
+
+
+def _job(arguments: Namespace) -> JobWork:
+    from headway.cli.jobs import JobWork
+    from headway.cli.loading import load_run
+    from headway.tasks.capabilities import Classifies
+
+    run = load_run(arguments)
+    pipeline = run.require(Classifies)
+
+    def answer(block: Sequence[str], before: int) -> list[str]:
+        return [each.line for each in _classified(pipeline, block, arguments)]
+
+    return JobWork(runs=[run], answer=answer, lines_at_once=LINES_AT_ONCE)
 
 
 def _writes_lines(out: str | None) -> bool:

@@ -5,10 +5,17 @@ from __future__ import annotations
 import io
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.lines import blocks, stdin_lines, write_lines
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from headway.cli.jobs import JobWork
 
 HELP = "sentence vectors from an encoder"
 EXAMPLES = ("headway embed runs/minilm 'a cute puppy'",)
@@ -20,12 +27,24 @@ def add_arguments(parser: ArgumentParser) -> None:
     options.add_run(parser)
     options.add_adapter(parser)
     parser.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
-    parser.add_argument("--out", metavar="FILE.npy", help="write the vectors as a numpy array; - for stdout")
-    options.add_json(parser, "one object with the vectors")
+    parser.add_argument(
+        "--out",
+        metavar="FILE.npy",
+        help="write the vectors as a numpy array; - for stdout; with --input: the job's folder",
+    )
+    options.add_json(parser, "one object with the vectors, with --input about the job")
+    options.add_job(parser, out=False)
 
 
 def execute(arguments: Namespace) -> None:
     """A vector a text: a line of numbers each, or all of them as one JSON object or one .npy file."""
+    if options.is_job(arguments, never=("text",), only=()):
+        from headway.cli.jobs import run_job
+        from headway.runs.jobs import VectorOutput
+
+        run_job(arguments, VectorOutput(), lambda: _job(arguments))
+        return
+
     import numpy as np
 
     from headway.cli.loading import load_run
@@ -55,3 +74,19 @@ def execute(arguments: Namespace) -> None:
     if arguments.json:
         count, width = all_vectors.shape
         print(json.dumps({"vectors": all_vectors.tolist(), "texts": count, "width": width}))
+
+
+def _job(arguments: Namespace) -> JobWork:
+    from headway.cli.jobs import JobWork
+    from headway.cli.loading import load_run
+    from headway.decoding.non_finite import numbered
+    from headway.tasks.capabilities import Embeds
+
+    run = load_run(arguments)
+    pipeline = run.require(Embeds)
+
+    def answer(block: Sequence[str], before: int) -> NDArray[np.float32]:
+        with numbered(range(before, before + len(block)), "line"):
+            return pipeline.embed(block)
+
+    return JobWork(runs=[run], answer=answer, lines_at_once=LINES_AT_ONCE)

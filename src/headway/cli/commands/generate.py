@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.lines import stdin_lines
 from headway.cli.terminal import is_terminal, tell
 from headway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headway.cli.jobs import JobWork
+    from headway.runs import Run
+
+LINES_AT_ONCE = 16  # of a job
 
 HELP = "continue each prompt"
 EXAMPLES = (
@@ -40,6 +47,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="how many texts of each prompt, with a line --- between any two (default: %(default)s)",
     )
     options.add_precision(parser)
+    options.add_job(parser)
+    options.add_json(parser, "with --input: one object about the job")
 
 
 def execute(arguments: Namespace) -> None:
@@ -47,29 +56,62 @@ def execute(arguments: Namespace) -> None:
     from headway.cli.loading import load_run
     from headway.tasks.capabilities import Generates
 
+    if options.is_job(arguments, never=("text", "prompt")):
+        from headway.cli.jobs import run_job
+        from headway.runs.jobs import TextOutput
+
+        run_job(arguments, TextOutput(), lambda: _job(arguments))
+        return
     given = _prompts(arguments)
     found = load_run(arguments)
     found.require(Generates)  # before anything is read
     count = 0
     for prompt in given:
-        for number in range(arguments.num):
-            pieces = found.generate(
-                prompt,
-                max_tokens=arguments.max_tokens,
-                temperature=arguments.temperature,
-                top_k=arguments.top_k,
-                top_p=arguments.top_p,
-                min_p=arguments.min_p,
-                repetition_penalty=arguments.repetition_penalty,
-                stop=arguments.stop,
-                seed=arguments.seed,
-                number=number,
-            )
+        for pieces in _continuations(found, prompt, arguments):
             sys.stdout.write(f"{BETWEEN}\n" if count else "")
             _print("" if arguments.no_echo else prompt, pieces)
             count += 1
     if not count:
         tell("note: no prompt: stdin has no lines, and no TEXT is given")
+
+
+def _continuations(found: Run, prompt: str, arguments: Namespace) -> Iterator[Iterator[str]]:
+    """The texts that continue a prompt, each in pieces as they are drawn."""
+    for number in range(arguments.num):
+        yield found.generate(
+            prompt,
+            max_tokens=arguments.max_tokens,
+            temperature=arguments.temperature,
+            top_k=arguments.top_k,
+            top_p=arguments.top_p,
+            min_p=arguments.min_p,
+            repetition_penalty=arguments.repetition_penalty,
+            stop=arguments.stop,
+            seed=arguments.seed,
+            number=number,
+        )
+
+
+def _job(arguments: Namespace) -> JobWork:
+    from headway.cli.jobs import JobWork
+    from headway.cli.loading import load_run
+    from headway.decoding.non_finite import numbered
+    from headway.tasks.capabilities import Generates
+
+    run = load_run(arguments)
+    run.require(Generates)
+
+    def answer(block: Sequence[str], before: int) -> list[str]:
+        found = []
+        for number, prompt in enumerate(block, before):
+            with numbered([number], "line"):
+                texts = ["".join(pieces) for pieces in _continuations(run, prompt, arguments)]
+            begun = "" if arguments.no_echo else prompt
+            found.append(f"\n{BETWEEN}\n".join(f"{begun}{text}" for text in texts))
+        first = f"{BETWEEN}\n" if before else ""
+        return [f"{first}{found[0]}", *(f"{BETWEEN}\n{text}" for text in found[1:])]
+
+    return JobWork(runs=[run], answer=answer, lines_at_once=LINES_AT_ONCE)
 
 
 def _prompts(arguments: Namespace) -> Iterable[str]:

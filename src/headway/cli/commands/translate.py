@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,19 @@ from headway.cli.lines import LineCounter, blocks, note_files, stdin_lines, writ
 from headway.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
+    from headway.cli.jobs import JobWork
     from headway.decoding.trace import Trace
+    from headway.runs import Run
     from headway.tasks.capabilities import Translates
     from headway.tasks.translation.config import Decoding
-    from headway.tasks.translation.translator import ScoredText
+    from headway.tasks.translation.translator import ScoredText, Translator
 
 HELP = "one output line for each input line"
-EXAMPLES = ("headway translate runs/demo 'a cute puppy'",)
+EXAMPLES = (
+    "headway translate runs/demo 'a cute puppy'",
+    "headway translate runs/en-de --input corpus.en --out job    one of any number of workers of a job",
+    "headway translate runs/en-de --input corpus.en --out job --join corpus.de",
+)
 LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size streams through
 
 
@@ -61,34 +68,61 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     options.add_precision(parser)
     parser.add_argument("--trace", metavar="FILE", help="keep each step of the search for `headway trace`")
+    options.add_job(parser)
+    options.add_json(parser, "with --input: one object about the job")
 
 
 def execute(arguments: Namespace) -> None:
     """One output line for each input line, in their order."""
-    from headway.cli.loading import load_run
     from headway.cli.outputs import TEXT, expect_outputs
-    from headway.runs import load
-    from headway.tasks.capabilities import Translates
 
+    if options.is_job(arguments, never=("text", "trace")):
+        from headway.cli.jobs import run_job
+        from headway.runs.jobs import TextOutput
+
+        run_job(arguments, TextOutput(), lambda: _job(arguments))
+        return
     expect_outputs(arguments, trace=TEXT, stdout_has="the translations")
-    found = load_run(arguments)
-    pipeline = found.require(Translates)
-    others = [
-        load(name, device=arguments.device, precision=arguments.precision).require(Translates)
-        for name in (arguments.ensemble or "").split(",")
-        if name
-    ]
+    _, translator_with = _loaded(arguments)
     note_files(arguments.text, "translate")
     typed = not arguments.text and is_terminal(sys.stdin)
     lines: Iterable[str] = arguments.text or stdin_lines()
     with LineCounter() as counter, _trace(arguments) as on_trace:
-        decoding = _decoding(pipeline, arguments)
-        translator = pipeline.translator(decoding, ensemble=others, note=counter.note, on_trace=on_trace)
+        translator = translator_with(note=counter.note, on_trace=on_trace)
         for block in blocks(lines, 1 if typed else LINES_AT_ONCE):
-            translated = translator.translate(block)
-            write_lines([line for best in translated for line in _shown(best, arguments.n_best)])
+            write_lines([_shown(best, arguments.n_best) for best in translator.translate(block)])
             counter.advance(len(block))
         translator.report()
+
+
+def _loaded(arguments: Namespace) -> tuple[list[Run], Callable[..., Translator]]:
+    """The run and those of `--ensemble`, and what makes a translator of them."""
+    from headway.cli.loading import load_run
+    from headway.runs import load
+    from headway.tasks.capabilities import Translates
+
+    found = load_run(arguments)
+    pipeline = found.require(Translates)
+    others = [
+        load(name, device=arguments.device, precision=arguments.precision)
+        for name in (arguments.ensemble or "").split(",")
+        if name
+    ]
+    ensemble = [other.require(Translates) for other in others]
+    return [found, *others], partial(pipeline.translator, _decoding(pipeline, arguments), ensemble=ensemble)
+
+
+def _job(arguments: Namespace) -> JobWork:
+    from headway.cli.jobs import JobWork, note
+
+    runs, translator_with = _loaded(arguments)
+    translator = translator_with(note=note)
+
+    def answer(block: Sequence[str], before: int) -> list[str]:
+        translator.lines = before
+        return [_shown(best, arguments.n_best) for best in translator.translate(block)]
+
+    return JobWork(runs=runs, answer=answer, lines_at_once=LINES_AT_ONCE, ended=translator.report)
 
 
 def _trace(arguments: Namespace) -> AbstractContextManager[Callable[[Trace], None] | None]:
@@ -100,11 +134,11 @@ def _trace(arguments: Namespace) -> AbstractContextManager[Callable[[Trace], Non
     return trace_writer(Path(arguments.trace))
 
 
-def _shown(best: list[ScoredText], n_best: int) -> list[str]:
+def _shown(best: list[ScoredText], n_best: int) -> str:
     """The lines for one input line: the translation, or each with rank and score; an empty one for an empty one."""
     if not best or n_best == 1:
-        return [best[0].text if best else ""]
-    return [f"{rank}\t{each.score:.4f}\t{each.text}" for rank, each in enumerate(best, 1)]
+        return best[0].text if best else ""
+    return "\n".join(f"{rank}\t{each.score:.4f}\t{each.text}" for rank, each in enumerate(best, 1))
 
 
 def _decoding(pipeline: Translates, arguments: Namespace) -> Decoding:
