@@ -32,7 +32,7 @@ Sizes and lengths have limits; --limit NAME=N after a command sets one, and docs
 
 
 HELP = "help"  # `headway help CMD`; no command of its own, so that it takes what a command takes
-TAKE_OVERRIDES = ("train", "lab")  # commands with --KEY.SUB VALUE
+TAKE_OVERRIDES = ("train", "estimate", "lab")  # commands with --KEY.SUB VALUE
 TAKE_UNKNOWN = ("train",)  # of these, those whose every unknown option has a value: a config key without its section
 
 
@@ -65,7 +65,7 @@ class OneLineParser(ArgumentParser):
 def parse(words: Sequence[str]) -> Namespace:
     """The arguments of one command, `command` being its name, or None without a command.
 
-    `overrides` has the words that `train` and `lab` leave for the config. Raises SystemExit, as argparse does.
+    `overrides` has the words that commands of TAKE_OVERRIDES leave for the config. Raises SystemExit, as argparse does.
     """
     words = _asked_for_help(words)
     parser = build_parser(named_commands(words))

@@ -106,6 +106,16 @@ def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | st
     return model.to(device)
 
 
+def sketch_model(config: ModelConfig) -> Model:
+    """The model of a config with parameters that are not drawn, for a FakeTensorMode: they have shapes and no values.
+
+    Raises ConfigError for sizes beyond the limits, but for the number of parameters.
+    """
+    expect_within_limits(config)
+    with _without_initialisers(), torch.device("cpu"):
+        return config.build()
+
+
 @contextlib.contextmanager
 def _without_initialisers() -> Iterator[None]:
     """Make the functions of torch.nn.init do nothing: meta tensors have no values, but checking that takes seconds."""

@@ -14,6 +14,7 @@ from headway.ops.kernels import (
     decode,
     flash_torch,
     flex,
+    planned,
     ragged,
     reference,
     sdpa,
@@ -23,6 +24,7 @@ from headway.ops.kernels import (
 from headway.ops.kernels.base import AttentionInputs, Kernel
 from headway.ops.kernels.select import choose
 from headway.ops.masks import Mask
+from headway.ops.planned import planning_gpu
 
 if torch.version.cuda is not None:  # register the custom operators before torch.compile traces a call to them
     from headway.ops.kernels.triton_flash import launch as _flash_launch  # noqa: F401
@@ -64,7 +66,7 @@ def attend(
     """
     inputs = checked(q, k, v, mask, bias, scale, dropout, generator)
     if kernel == "auto":
-        return KERNELS[choose(inputs)].run(inputs)
+        return planned.run(inputs) if planning_gpu() else KERNELS[choose(inputs)].run(inputs)
     chosen = KERNELS.get(ALIASES.get(kernel, kernel)) or ROW_KERNELS.get(kernel)
     if chosen is None:
         raise KernelError(f"kernel={kernel!r}, allowed: auto, {', '.join(KERNELS)}")

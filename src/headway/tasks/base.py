@@ -168,6 +168,12 @@ class Task(ABC):
     def prepare(self, request: DataRequest) -> Prepared:
         """Read the data for training. Raises DataError, ConfigError."""
 
+    def stand_in(self, request: DataRequest) -> TrainingTask:
+        """Made-up data for a few full batches, to estimate a training by. Raises ConfigError if it makes none."""
+        raise ConfigError(
+            f"the batches of {article(self.title)} depend on its data: pass --data SPEC to estimate a training on it"
+        )
+
     def read(self, request: DataRequest) -> TrainingTask:
         """The data of a finished run again, or other data, to evaluate on. Raises DataError, ConfigError."""
         return self.prepare(request).training

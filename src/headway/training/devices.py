@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -12,12 +13,20 @@ from torch import nn
 from headway.counts import counted
 from headway.errors import AdviceWarning, ConfigError
 
+M = TypeVar("M", bound=nn.Module)
+
 
 def pick_device(wanted: str) -> torch.device:
     """The device of a config: "auto" takes a GPU if there is one. Raises ConfigError for "cuda" without a GPU."""
     if wanted == "cuda" and not torch.cuda.is_available():
         raise ConfigError("train.device='cuda', but torch sees no GPU; allowed here: auto, cpu")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def moved(model: M, device: torch.device) -> M:
+    """The model on a device; one that is there is left alone, which torch does not do with fake tensors."""
+    there = {tensor.device.type for tensor in chain(model.parameters(), model.buffers())}
+    return model if there <= {device.type} else model.to(device)
 
 
 def described(device: torch.device) -> str:

@@ -29,7 +29,7 @@ from headway.training.callbacks import Callback
 from headway.training.checkpoints import FACTS, RESUMABLE, TUNED, Checkpoints, tuned_settings
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import CudaGraphSteps, unsupported_reason
-from headway.training.devices import compile_features, pick_device
+from headway.training.devices import compile_features, moved, pick_device
 from headway.training.gradient_sums import backpropagate_pairwise
 from headway.training.log import LOG, log_bytes, log_line, parse_log, read_log, run_of_log
 from headway.training.optimisers import MEANS, build_optimisers
@@ -58,7 +58,7 @@ class Trainer:
         expect_shared_out(ranks, task, config, model)
         self.device = pick_device(config.device)
         choose_parameters(model, config)
-        self.model = model.to(self.device)
+        self.model = moved(model, self.device)
         self.sharded = config.shard != "none" and isinstance(ranks, Ranks)
         if config.recompute == "blocks":
             recompute_blocks(self.model)
@@ -164,6 +164,17 @@ class Trainer:
             optimiser.zero_grad(set_to_none=True)
         self.randomness.at(self.step, STEP)
         return self._entry(total, norm, rate, tokens, time.perf_counter() - started, phase)
+
+    def update(self, batches: Sequence[Batch], tokens: int) -> tuple[Tensor, Tensor]:
+        """The tensor operations of a step on these micro-batches of this rank -> its loss and gradient norm.
+
+        No value is read, so that tensors may be fake: a step that is not finite is not noticed.
+        """
+        found = self._gradients(batches, self.step, tokens)
+        self._apply()
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
+        return found
 
     def _advance_graphed(self, graphed: CudaGraphSteps) -> list[dict[str, Any]]:
         """Take several steps, at most to the next evaluation or checkpoint, without synchronising."""

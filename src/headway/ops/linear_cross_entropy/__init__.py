@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from headway.ops.linear_cross_entropy import triton_softmax
+from headway.ops.planned import planning_gpu
 
 # Logits at a time: what fits a CPU's cache, or keeps a GPU busy; those of the Triton kernel have 16 bits.
 BLOCK = {"cpu": 2**21, "cuda": 2**28, "triton": 2**30}
@@ -66,7 +67,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
             grad_bias = torch.zeros_like(bias_V, dtype=exact) if bias_V is not None and wants_bias else None
             total = x.new_zeros((), dtype=exact)
             block = _fused_block if fused else _block
-            for part in _parts(len(x), len(weight), fused=fused, device=x.device.type):
+            device = "cuda" if planning_gpu() else x.device.type
+            for part in _parts(len(x), len(weight), fused=fused, device=device):
                 loss, gradient = block(
                     x[part] @ weight.mT, vocab, bias_V, targets_N[part], smoothing, any(ctx.needs_input_grad)
                 )
@@ -142,7 +144,7 @@ def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """total += a·b in float32 at least; 16-bit factors are multiplied in 16 bits and added up in float32."""
     if a.dtype == total.dtype:
         total.addmm_(a, b)
-    elif a.is_cuda:
+    elif a.is_cuda or planning_gpu():
         torch.addmm(total, a, b, out_dtype=total.dtype, out=total)
     else:
         total += a @ b

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from headway._compile import triton_missing
+from headway.ops.planned import planning_gpu
 
 ALIGNED = 8  # numbers of 16 bits in the 16 bytes that tensor cores load at once
 PADDED = 64  # the multiple to which a vocabulary is padded that is not aligned
@@ -13,7 +14,9 @@ PADDED = 64  # the multiple to which a vocabulary is padded that is not aligned
 
 def is_usable(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether the logits are in 16 bits on a GPU, and Triton is installed."""
-    return device.type == "cuda" and dtype in (torch.bfloat16, torch.float16) and triton_missing() is None
+    if dtype not in (torch.bfloat16, torch.float16):
+        return False
+    return planning_gpu() or (device.type == "cuda" and triton_missing() is None)
 
 
 def aligned(weight_VD: Tensor, dtype: torch.dtype) -> Tensor:
@@ -34,6 +37,8 @@ def softmax_gradient_(
 
     A row whose target is negative has neither.
     """
+    if planning_gpu():
+        return logits_NP.new_empty(len(logits_NP), dtype=torch.float32)
     from headway.ops.linear_cross_entropy.launch import launch  # importing Triton takes time
 
     return launch(logits_NP, vocab, bias_V, targets_N, smoothing, wanted=wanted)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headway.data.chat_template import AnyTemplate
     from headway.models import ModelConfig
     from headway.tasks.proposal import Proposal, Reading
+    from headway.tasks.training_task import TrainingTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,12 @@ class Language(Task):
         from headway.tasks.language_modelling.data import prepare
 
         return prepare(self, request)
+
+    def stand_in(self, request: DataRequest) -> TrainingTask:
+        """A text of one token."""
+        from headway.tasks.language_modelling.data import stand_in
+
+        return stand_in(self, request)
 
     @classmethod
     def pipeline_class(cls) -> type[Pipeline]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from headway.config import kind
 from headway.counts import counted
 from headway.data.datasets import load_text
 from headway.data.digests import split_digests
 from headway.data.text_files import PlainText, with_whole
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
-from headway.data.tokenizers import Tokenizer, named
+from headway.data.tokenizers import Tokenizer, Word, named
 from headway.errors import DataError, UnknownCharacterError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
 from headway.tasks.language_modelling.config import Language
@@ -56,3 +58,11 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
 def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer, content: str) -> TokenStore:
     key = fingerprint([content, tokenizer.content_hash])
     return store_tokens(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))
+
+
+def stand_in(config: Language, request: DataRequest) -> LanguageTraining:
+    """A text of one token that is just long enough for every batch to be full."""
+    length = max(request.batch_tokens, config.context) + 2 * config.context + 1
+    tokenizer = request.tokenizer or Tokenizer.train(Word(), ["a"], specials=())
+    store = TokenStore(np.zeros(length, np.uint32), np.asarray([0, length]))
+    return LanguageTraining(config, tokenizer, {"train": store}, batch_tokens=request.batch_tokens, seed=request.seed)

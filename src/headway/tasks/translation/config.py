@@ -15,6 +15,7 @@ from headway.tasks.scheduled_sampling import ScheduledSampling
 if TYPE_CHECKING:
     from headway.models import ModelConfig
     from headway.tasks.proposal import Proposal, Reading
+    from headway.tasks.training_task import TrainingTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,12 @@ class Translation(Task):
         from headway.tasks.translation.data import prepare
 
         return prepare(self, request)
+
+    def stand_in(self, request: DataRequest) -> TrainingTask:
+        """Sentence pairs of one length."""
+        from headway.tasks.translation.data import stand_in
+
+        return stand_in(self, request)
 
     @classmethod
     def pipeline_class(cls) -> type[Pipeline]:

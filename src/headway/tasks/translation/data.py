@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from headway.config import kind
 from headway.counts import counted
 from headway.data.config import DataConfig
@@ -13,12 +15,14 @@ from headway.data.datasets import load_parallel
 from headway.data.digests import split_digests
 from headway.data.text_files import ParallelText
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
-from headway.data.tokenizers import Tokenizer
+from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import DataError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
 from headway.tasks.translation.config import Translation
 from headway.tasks.translation.search import before_source
 from headway.tasks.translation.training import Pairs, TranslationTraining
+
+STAND_IN = 32  # tokens of a made-up sentence
 
 
 def prepare(config: Translation, request: DataRequest) -> Prepared:
@@ -91,3 +95,16 @@ def _sentences(
     key = fingerprint([content, str(side), tokenizer.content_hash, *map(str, before)])
     lines = tokenizer.encode_lines(pair[side] for pair in text.pairs(split))
     return store_tokens(cache / f"lines-{key}", ([*before, *line] for line in lines))
+
+
+def stand_in(config: Translation, request: DataRequest) -> TranslationTraining:
+    """Pairs of sentences of one length, enough for full batches."""
+    tokenizer = Tokenizer.train(Word(), ["a"])
+    length = min(STAND_IN, config.max_length) - 1  # the stop token is one more
+    pairs = 2 * max(request.batch_tokens // (length + 1), 1)
+    ids = np.full(pairs * length, tokenizer.size - 1, np.uint32)
+    side = TokenStore(ids, np.arange(pairs + 1) * length)
+    return TranslationTraining(
+        config, tokenizer, tokenizer, {"train": Pairs(side, side)},
+        batch_tokens=request.batch_tokens, seed=request.seed,
+    )  # fmt: skip
