@@ -46,7 +46,7 @@ def trained(task: LanguageTraining, steps: int = 60) -> torch.nn.Module:
 def test_every_token_but_the_first_is_counted_once_with_enough_before_it(tokens, context, data):
     stride = data.draw(st.integers(1, context))
     seen = []
-    for inputs, targets in windows(np.arange(tokens, dtype=np.uint32), context, stride):
+    for inputs, targets in windows(store(list(range(tokens))), context, stride):
         assert inputs.shape == targets.shape
         assert inputs.shape[1] == context
         for row, column in (targets != IGNORED).nonzero().tolist():
@@ -62,7 +62,7 @@ def test_a_pass_holds_few_windows_and_none_is_lost_between_two(context, rows, da
     stride = data.draw(st.integers(1, context))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language, "EVALUATION_TOKENS", rows * context)
-        batches = list(windows(np.arange(40, dtype=np.uint32), context, stride))
+        batches = list(windows(store(list(range(40))), context, stride))
     assert max(len(inputs) for inputs, _ in batches) <= rows
     counted = torch.cat([targets[targets != IGNORED] for _, targets in batches])
     assert counted.tolist() == list(range(1, 40))

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.data.token_stream import windows_of
 from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
@@ -45,6 +46,19 @@ class TokenStore:
     def lengths(self) -> NDArray[np.int64]:
         """Tokens in each sequence."""
         return np.diff(self.starts)
+
+    @property
+    def total(self) -> int:
+        """Tokens of all sequences, read as one `TokenStream`."""
+        return len(self.ids)
+
+    def windows(self, starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+        """The `length` ids from each start on, (B, length); 0 where that is past the end."""
+        return windows_of(self.ids, starts, length)
+
+    def pieces(self) -> Iterator[Ids]:
+        """All ids, in one piece."""
+        yield self.ids
 
 
 def store_tokens(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:

@@ -17,8 +17,7 @@ import numpy as np
 from headway.counts import counted
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from headway.data.token_stream import AnyIds
     from headway.data.tokenizers import Tokenizer
 
 
@@ -81,7 +80,7 @@ def count_lines(tokenizer: Tokenizer, lines: Sequence[Sequence[int]]) -> None:
             tally.unknown, tally.lines, tally.name = tally.unknown + found, tally.lines + 1, tokenizer.token(unknown)
 
 
-def count_stored(tokenizer: Tokenizer, ids: NDArray[np.uint32]) -> None:
+def count_stored(tokenizer: Tokenizer, ids: AnyIds) -> None:
     """Count the tokens of a split, which may have been encoded by an earlier command and kept."""
     tally, unknown = _current.get(), tokenizer.unknown
     if tally is None or unknown is None:

@@ -80,7 +80,7 @@ def measure(folder: Path, *, device: str = "auto") -> PositionRun:
     training = cast(LanguageTraining, run.data())
     split = split_of(training.splits, None)
     wanted = {max(int(times * training.config.context), 1) for times in TIMES}
-    lengths = sorted(length for length in wanted if length < len(training.ids(split)))
+    lengths = sorted(length for length in wanted if length < training.text(split).total)
     report = pipeline.loss_by_length(training, split, lengths)
     entries = (entry for entry in read_log(folder / LOG) if "val_loss" in entry)
     return PositionRun(report, {int(entry["step"]): float(entry["val_loss"]) for entry in entries})

@@ -49,7 +49,7 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
         model_overrides={"vocab": tokenizer.size},
         digests=digests,
         facts={
-            "text": ", ".join(f"{name} {counted(len(store.ids), 'token')}" for name, store in splits.items()),
+            "text": ", ".join(f"{name} {counted(store.total, 'token')}" for name, store in splits.items()),
             "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
         },
     )

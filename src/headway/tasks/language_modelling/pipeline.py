@@ -101,10 +101,11 @@ class LanguagePipeline(Pipeline, Generates, Scores):
 
         training: LanguageTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
-        count_stored(self.tokenizer, training.ids(split))
+        for piece in training.text(split).pieces():
+            count_stored(self.tokenizer, piece)
         if request.lengths is not None:
             return self._by_length(training, split, request.lengths, request.stride)
-        context = min(self.config.context, len(training.ids(split)) - 1)  # of which the last is a target only
+        context = min(self.config.context, training.text(split).total - 1)  # of which the last is a target only
         stride = max(context // 2, 1) if request.stride is None else request.stride
         if stride <= self.config.context:
             stride = min(stride, context)
@@ -162,7 +163,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         """
         from headway.metrics.loss_by_length import LengthReport, check_lengths
 
-        tokens = len(training.ids(split))
+        tokens = training.text(split).total
         check_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {counted(tokens, 'token')}")
         rows = tuple(self._length(training, split, length, stride) for length in lengths)
         return LengthReport(rows=rows, trained=self.config.context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from headway.counts import counted
 from headway.data.batching import Blocks, Indices
-from headway.data.token_store import TokenStore
+from headway.data.token_stream import TokenStream
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import GREEDY, Sampling, sample
@@ -26,8 +26,6 @@ from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, nex
 
 EVALUATION_TOKENS = 16384  # in one forward pass of an evaluation
 CONTINUED = 64  # blocks of a split that are continued freely
-
-Ids = np.ndarray[tuple[int], np.dtype[np.uint32]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class LanguageTraining:
     """Blocks of a token stream, and how well a model predicts it."""
 
     def __init__(
-        self, config: Language, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
+        self, config: Language, tokenizer: Tokenizer, splits: Mapping[str, TokenStream], *, batch_tokens: int, seed: int
     ) -> None:
         self.config, self.tokenizer, self.splits = config, tokenizer, splits
         self.batch_tokens, self.seed = batch_tokens, seed  # of `order`, which an evaluation does not need
@@ -58,7 +56,7 @@ class LanguageTraining:
     def order(self) -> Blocks:
         """Blocks of the training text in batches. Raises DataError for a text shorter than one."""
         rows = max(self.batch_tokens // self.config.context, 1)
-        return Blocks(len(self.splits["train"].ids), self.config.context, rows, self.seed)
+        return Blocks(self.splits["train"].total, self.config.context, rows, self.seed)
 
     @property
     def fixed_shapes(self) -> bool:
@@ -76,8 +74,7 @@ class LanguageTraining:
 
     def batch(self, indices: Indices) -> Batch:
         """Blocks that begin at these places (B, T)."""
-        window = np.asarray(indices)[:, None] + np.arange(self.config.context + 1)
-        ids = torch.from_numpy(self.splits["train"].ids[window].astype(np.int64))
+        ids = torch.from_numpy(self.splits["train"].windows(indices, self.config.context + 1))
         return Batch((ids[:, :-1],), ids[:, 1:].contiguous(), ids[:, 1:].numel())
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
@@ -111,28 +108,34 @@ class LanguageTraining:
         stride = context if stride is None else stride
         if not 1 <= stride <= context:
             raise ConfigError(f"context={context}, stride={stride}: expected 1 <= stride <= context")
-        ids = self.ids(split)
-        batches = windows(ids, context, stride)
+        stream = self.text(split)
+        batches = windows(stream, context, stride)
         found = in_parts(batches, lambda pair: (float(cross_entropy(model(pair[0].to(device)), pair[1].to(device))),))
         nats = sum(each for (each,) in found)
-        text = self.tokenizer.decode(ids[1:].tolist())
-        return LanguageReport(nats, len(ids) - 1, len(text.encode()))
+        return LanguageReport(nats, stream.total - 1, self._text_bytes(stream))
+
+    def _text_bytes(self, stream: TokenStream) -> int:
+        """The bytes of the text but for its first token."""
+        size, skip = 0, 1
+        for piece in stream.pieces():
+            size += len(self.tokenizer.decode(piece[skip:].tolist()).encode())
+            skip = max(skip - len(piece), 0)
+        return size
 
     @torch.no_grad()
     def continuations(
         self, model: nn.Module, device: torch.device, split: str, *, context: int | None = None
     ) -> Continuations:
         """The second half of some blocks of a split, evenly spaced, guessed after the text and continued greedily."""
-        ids = self.ids(split)
-        context = min(self.config.context if context is None else context, len(ids) - 1)
+        stream = self.text(split)
+        context = min(self.config.context if context is None else context, stream.total - 1)
         known = max(context // 2, 1)
-        blocks = (len(ids) - 1) // context
+        blocks = (stream.total - 1) // context
         starts = context * np.unique(np.linspace(0, blocks - 1, min(blocks, CONTINUED)).astype(np.int64))
         found = Continuations([], [], [], [])
         rows = max(EVALUATION_TOKENS // context, 1)
         for first in range(0, len(starts), rows):
-            at_BT = starts[first : first + rows, None] + np.arange(context + 1)
-            block = torch.from_numpy(ids[at_BT].astype(np.int64)).to(device)
+            block = torch.from_numpy(stream.windows(starts[first : first + rows], context + 1)).to(device)
             prompt, gold = block[:, :known], block[:, known:]
             found.prompts.extend(prompt.tolist())
             found.gold.extend(gold.tolist())
@@ -141,28 +144,28 @@ class LanguageTraining:
             found.free.extend(sample(model, limits, GREEDY))  # type: ignore[arg-type]
         return found
 
-    def ids(self, name: str) -> Ids:
+    def text(self, name: str) -> TokenStream:
         """The tokens of a split, at least two. Raises DataError."""
-        ids = named_split(self.splits, name).ids
-        if len(ids) < 2:
-            raise DataError(f"split {name!r} has {counted(len(ids), 'token')}, evaluating needs at least 2")
-        return ids
+        stream = named_split(self.splits, name)
+        if stream.total < 2:
+            raise DataError(f"split {name!r} has {counted(stream.total, 'token')}, evaluating needs at least 2")
+        return stream
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A line the model makes up after the first token of the validation text."""
-        prompt = torch.from_numpy(self.ids("val")[:1].astype(np.int64)).view(1, 1).to(device)
+        prompt = torch.from_numpy(self.text("val").windows(np.zeros(1, np.int64), 1)).to(device)
         limits = SequenceLimits(start=prompt, stop=-1, max_tokens=min(self.config.context - 1, 60))
         drawn = sample(model, limits, Sampling(temperature=0.8))  # type: ignore[arg-type]
         return [self.tokenizer.decode(drawn[0])]
 
 
-def windows(ids: Ids, context: int, stride: int) -> Iterator[tuple[Tensor, Tensor]]:
+def windows(stream: TokenStream, context: int, stride: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Inputs and targets (B, T) of windows of `context` tokens, each `stride` after the one before.
 
     Of the first window all targets count, of the others the last `stride`; the rest, and what lies past the end of the
     text, is IGNORED.
     """
-    last = len(ids) - 1  # the final token is a target only
+    last = stream.total - 1  # the final token is a target only
     count = 1 + max(-(-(last - context) // stride), 0)
     rows = max(EVALUATION_TOKENS // context, 1)
     for first in range(0, count, rows):
@@ -170,6 +173,7 @@ def windows(ids: Ids, context: int, stride: int) -> Iterator[tuple[Tensor, Tenso
         at_BT = starts_B[:, None] + np.arange(context)
         fresh_B = starts_B + np.where(starts_B == 0, 0, context - stride)  # from here on targets are new
         known_BT, counted_BT = at_BT < last, (at_BT < last) & (at_BT >= fresh_B[:, None])
-        inputs = np.where(known_BT, ids[np.minimum(at_BT, last)].astype(np.int64), 0)
-        targets = np.where(counted_BT, ids[np.minimum(at_BT + 1, last)].astype(np.int64), IGNORED)
+        read = stream.windows(starts_B, context + 1)
+        inputs = np.where(known_BT, read[:, :-1], 0)
+        targets = np.where(counted_BT, read[:, 1:], IGNORED)
         yield torch.from_numpy(inputs), torch.from_numpy(targets)

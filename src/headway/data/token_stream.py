@@ -1,0 +1,33 @@
+"""A text as one long stream of token ids, whatever holds them: an array, or the parts of a prepared store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+AnyIds = NDArray[np.integer[Any]]
+
+
+class TokenStream(Protocol):
+    """`total` token ids, of which windows are read."""
+
+    @property
+    def total(self) -> int:
+        """The number of tokens."""
+
+    def windows(self, starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+        """The `length` ids from each start on, (B, length); 0 where that is past the end."""
+
+    def pieces(self) -> Iterator[AnyIds]:
+        """All ids in order, in pieces that can be decoded each for itself and fit into memory."""
+
+
+def windows_of(ids: AnyIds, starts: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """The windows of an array: the `length` ids from each start on (B, length); 0 where that is past the end."""
+    places = np.asarray(starts)[:, None] + np.arange(length)
+    if not len(starts) or int(places.max()) < len(ids):
+        return ids[places].astype(np.int64)
+    return np.where(places < len(ids), ids[np.minimum(places, len(ids) - 1)].astype(np.int64), 0)
