@@ -32,7 +32,7 @@ Sizes and lengths have limits; --limit NAME=N after a command sets one, and docs
 
 
 HELP = "help"  # `headway help CMD`; no command of its own, so that it takes what a command takes
-TAKE_OVERRIDES = ("train", "estimate", "lab")  # commands with --KEY.SUB VALUE
+TAKE_OVERRIDES = ("train", "estimate", "prepare", "lab")  # commands with --KEY.SUB VALUE
 TAKE_UNKNOWN = ("train",)  # of these, those whose every unknown option has a value: a config key without its section
 
 

@@ -29,16 +29,18 @@ CONVERT = f"if it is another encoding, convert the file (iconv -f WINDOWS-1252 -
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
+def read_chunks(path: Path, *, errors: Errors = "strict", begin: int = 0, end: int | None = None) -> Iterator[str]:
     """The text of a file in chunks of about 1 MiB, without a BOM and with \\r\\n as \\n.
 
-    Raises DataError naming the file and, for invalid UTF-8 or NUL, the line and the byte in it (both from 1); for
+    Of a file that is not compressed, the bytes from `begin` to `end` can be read alone; they must begin and end with a
+    line. Raises DataError naming the file and, for invalid UTF-8 or NUL, the line and the byte in it (both from 1); for
     UTF-16 always, since every other character of it would be replaced.
     """
-    held, line, column, started = b"", 1, 0, False  # line and column of the first byte held
-    for block in _blocks(path):
+    held, line, column, started = b"", 1, 0, begin > 0  # line and column of the first byte held
+    where = place(path, begin)
+    for block in _blocks(path, begin, end):
         data = held + block
-        if (line, column) == (1, 0) and data.startswith(UTF_16) and b"\0" in data:
+        if (line, column, begin) == (1, 0, 0) and data.startswith(UTF_16) and b"\0" in data:
             how = "save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
             raise DataError(f"{path}: UTF-16 text, as Windows programs write it, expected UTF-8; {how}")
         body = data[:-1] if block and data.endswith(b"\r") else data  # it may be the first half of \r\n
@@ -46,10 +48,10 @@ def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
             text, used = codecs.utf_8_decode(body, errors, not block)
         except UnicodeDecodeError as error:
             wrong = f"invalid UTF-8 (0x{body[error.start]:02X}); {CONVERT}"
-            raise _bad_byte(path, body, error.start, line, column, wrong) from None
+            raise _bad_byte(where, body, error.start, line, column, wrong) from None
         if "\0" in text:
             if errors == "strict":
-                raise _bad_byte(path, body, body.index(0), line, column, f"a NUL byte (0x00); {REPLACE}")
+                raise _bad_byte(where, body, body.index(0), line, column, f"a NUL byte (0x00); {REPLACE}")
             text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
         text = text.replace("\r\n", "\n")
         if text and not started:
@@ -61,15 +63,20 @@ def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
         held = data[used:]
 
 
-def read_lines(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
+def place(path: Path, begin: int = 0) -> str:
+    """The beginning of a message about a line of a file, which is counted from this byte on."""
+    return f"{path}: after byte {begin:,}: " if begin else f"{path}: "
+
+
+def read_lines(path: Path, *, errors: Errors = "strict", begin: int = 0, end: int | None = None) -> Iterator[str]:
     """The lines of a file, split at \\n only: other line breaks (U+2028, \\x0b, a lone \\r) are data."""
     number, rest, longest = 0, "", limit("line")
-    for chunk in read_chunks(path, errors=errors):
+    for chunk in read_chunks(path, errors=errors, begin=begin, end=end):
         *whole, rest = (rest + chunk).split("\n")
         yield from whole
         number += len(whole)
         if len(rest) > longest:  # a small gzip could otherwise fill the memory
-            expect_within("line", len(rest), f"{path}: line {number + 1}, at least", DataError)
+            expect_within("line", len(rest), f"{place(path, begin)}line {number + 1}, at least", DataError)
     if rest:
         yield rest
 
@@ -173,8 +180,11 @@ def inside(folder: Path, name: str, where: str, *, below: Path | None = None) ->
     return path
 
 
-def _blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file in blocks, decompressed if it ends with .gz, and an empty block at the end."""
+def _blocks(path: Path, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
+    """The bytes of a file in blocks, decompressed if it ends with .gz, and an empty block at the end.
+
+    `begin` and `end` are for a file that is not compressed.
+    """
     try:
         if path.is_dir():
             raise DataError(f"{path}: a folder, expected a file")
@@ -183,7 +193,9 @@ def _blocks(path: Path) -> Iterator[bytes]:
         zipped = path.suffix == ".gz"
         with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
             counted = DecompressedSize(path) if zipped else None
-            while block := stream.read(CHUNK):
+            stream.seek(begin)
+            while block := stream.read(CHUNK if end is None else min(CHUNK, end - begin)):
+                begin += len(block)
                 if counted is not None:
                     counted.add(len(block))
                 yield block
@@ -197,7 +209,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
     yield b""
 
 
-def _bad_byte(path: Path, body: bytes, at: int, line: int, column: int, wrong: str) -> DataError:
+def _bad_byte(where: str, body: bytes, at: int, line: int, column: int, wrong: str) -> DataError:
     ends = body.count(b"\n", 0, at)
     byte = at - body.rfind(b"\n", 0, at) if ends else column + at + 1
-    return DataError(f"{path}: line {line + ends}, byte {byte}: {wrong}")
+    return DataError(f"{where}line {line + ends}, byte {byte}: {wrong}")

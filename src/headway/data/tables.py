@@ -109,7 +109,7 @@ def _jsonl(
 ) -> Iterator[tuple[str, ...]]:
     for where, row in read_objects(path, columns, errors=errors):
         written = {name: _written(row[name]) for name in values if name in row}
-        yield tuple([_text(where, {**row, **written}, name, errors, numbers) for name in columns])
+        yield tuple([text_of(where, {**row, **written}, name, errors, numbers) for name in columns])
 
 
 def read_objects(
@@ -120,11 +120,16 @@ def read_objects(
         if not line.strip():
             continue
         where = f"{path}: line {number}"
-        row = parse_json(line, where, nonfinite=True, large_integers=True, surrogates=True)
-        if not isinstance(row, dict):
-            wanted = f" with {' and '.join(map(shown, columns))}" if columns else ""
-            raise DataError(f"{where}: a JSON {type(row).__name__}, expected an object{wanted}")
-        yield where, row
+        yield where, parse_object(line, where, columns)
+
+
+def parse_object(line: str, where: str, columns: Sequence[str] = ()) -> dict[str, Any]:
+    """The object of a line of JSONL. Raises DataError, beginning with `where`, which names `columns`."""
+    row = parse_json(line, where, nonfinite=True, large_integers=True, surrogates=True)
+    if not isinstance(row, dict):
+        wanted = f" with {' and '.join(map(shown, columns))}" if columns else ""
+        raise DataError(f"{where}: a JSON {type(row).__name__}, expected an object{wanted}")
+    return row
 
 
 def _parquet(
@@ -152,7 +157,8 @@ def _written(value: Any) -> Any:
     return value
 
 
-def _text(where: str, row: dict[str, Any], key: str, errors: Errors, numbers: bool) -> str:
+def text_of(where: str, row: dict[str, Any], key: str, errors: Errors = "strict", numbers: bool = False) -> str:
+    """The text of an object at a key. Raises DataError."""
     if key not in row:
         raise DataError(f"{where}: no key {shown(key)}; there are: {listed([shown(name) for name in row]) or 'none'}")
     return _string(where, key, row[key], errors, numbers)

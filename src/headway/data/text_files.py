@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from headway.counts import counted
 from headway.data.files import Errors, contents, in_lines, listed, listing, names, read_chunks, read_lines, without_gz
+from headway.data.prepared_store import is_store
 from headway.data.tables import SUFFIXES, Pair, read_rows, suffix
 from headway.errors import DataError, shown
 
@@ -256,6 +257,8 @@ def _text_folder(folder: Path, errors: Errors, column: str) -> PlainText:
 
 def _table_folder(folder: Path, errors: Errors, column: str) -> PlainText:
     tables = table_splits(folder)
+    if is_store(folder):
+        raise DataError(f"{folder}: a prepared store, which only language models are trained on; pass the text itself")
     if not tables:
         hint = "--source and --target read parallel text"
         raise DataError(f"{folder}: no .txt or .txt.gz file; there are: {contents(folder)}; {hint}")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headway.data.tokenizers import Tokenizer
 
 AnyIds = NDArray[np.integer[Any]]
 
@@ -31,3 +34,13 @@ def windows_of(ids: AnyIds, starts: NDArray[np.int64], length: int) -> NDArray[n
     if not len(starts) or int(places.max()) < len(ids):
         return ids[places].astype(np.int64)
     return np.where(places < len(ids), ids[np.minimum(places, len(ids) - 1)].astype(np.int64), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedText:
+    """Text that was tokenised before: its streams and digests by split, and its tokenizer where that is known."""
+
+    name: str
+    splits: Mapping[str, TokenStream]
+    digests: Mapping[str, str]
+    tokenizer: Tokenizer | None

@@ -143,7 +143,7 @@ def _prepared(config: RunConfig, request: DataRequest) -> tuple[RunConfig, Prepa
     prepared = config.task.prepare(request)
     if config.task.has_tokenizer and not prepared.tokenizers:
         raise ConfigError(f"task {config.task.name!r} prepared no tokenizer; set has_tokenizer = False in its class")
-    if not request.tokenizers:
+    if not request.tokenizers and prepared.trained_tokenizers:
         for size in sorted({tokenizer.size for tokenizer in prepared.tokenizers.values()}):
             if fewer := fitted_vocabulary(config.data.tokenizer, size):
                 request.note(fewer)

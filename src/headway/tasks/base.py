@@ -84,6 +84,7 @@ class Prepared:
 
     training: TrainingTask
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)  # by file name in the run's folder
+    trained_tokenizers: bool = True  # False: they came with the data, whatever data.tokenizer says
     model_overrides: Mapping[str, object] = field(default_factory=dict)  # sizes the data decides, by dotted key
     classes: tuple[str, ...] = ()  # in the order of their numbers
     digests: Mapping[str, str] = field(default_factory=dict)  # of the data, by split

@@ -290,13 +290,20 @@ def continued(model: Model, examples: Sequence[Example], budget: TokenBudget) ->
     return result
 
 
-def first_lines(data: DataConfig, sizes: InputSizes = VERIFICATION) -> Callable[[], list[str]] | None:
-    """Reads the first lines or passages of a text's validation split; None for an imported run, which has no data."""
+def first_lines(
+    data: DataConfig, sizes: InputSizes = VERIFICATION, *, beginning: Callable[[], str | None] = lambda: None
+) -> Callable[[], list[str]] | None:
+    """Reads the first lines or passages of a text's validation split; None for an imported run, which has no data.
+
+    `beginning` gives the beginning of a split that is no text any more.
+    """
 
     def own() -> list[str]:
         from headway.data.datasets import load_text
 
-        chunk = next(load_text(data.spec, errors=data.errors, column=data.text).chunks("val"), "")
+        chunk = beginning()
+        if chunk is None:
+            chunk = next(load_text(data.spec, errors=data.errors, column=data.text).chunks("val"), "")
         if not sizes.passages:
             return [line for line in chunk.splitlines() if line.strip()][: sizes.own]
         length = PASSAGE_CHARACTERS * sizes.tokens

@@ -21,9 +21,10 @@ from importlib import import_module
 from typing import Protocol, cast
 
 COMMANDS = (  # in the order of `headway --help`
-    "demo", "train", "estimate", "runs", "info", "evaluate", "translate", "trace", "generate", "chat", "score", "classify",
-    "tag", "answer", "caption", "transcribe", "pose", "detect", "play", "embed", "search", "import", "export", "verify",
-    "look", "serve", "seal", "lab", "deck", "presets", "cache", "bench", "reliability", "completion",
+    "demo", "train", "prepare", "estimate", "runs", "info", "evaluate", "translate", "trace", "generate", "chat",
+    "score", "classify", "tag", "answer", "caption", "transcribe", "pose", "detect", "play", "embed", "search",
+    "import", "export", "verify", "look", "serve", "seal", "lab", "deck", "presets", "cache", "bench", "reliability",
+    "completion",
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import numpy as np
 from headway.config import kind
 from headway.counts import counted
 from headway.data.datasets import load_text
-from headway.data.digests import split_digests
+from headway.data.digests import check_digests, split_digests
+from headway.data.prepared_text import find_prepared
 from headway.data.text_files import PlainText, with_whole
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
+from headway.data.token_stream import PreparedText, TokenStream
 from headway.data.tokenizers import Tokenizer, Word, named
 from headway.errors import DataError, UnknownCharacterError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
@@ -22,9 +25,13 @@ from headway.tasks.language_modelling.training import LanguageTraining
 def prepare(config: Language, request: DataRequest) -> Prepared:
     """A text with its tokenizer (the run's, else one trained on it) and its digests by split.
 
-    Raises DataError for a split with a character that the training split, and so a vocabulary of characters, lacks.
+    Text that was prepared before is not read. Raises DataError for a split with a character that the training split,
+    and so a vocabulary of characters, lacks.
     """
     data = request.data
+    prepared = find_prepared(data.spec)
+    if prepared is not None:
+        return _prepared_text(config, request, prepared)
     text = load_text(data.spec, errors=data.errors, column=data.text)
     if request.other_data:
         text = with_whole(text)
@@ -33,7 +40,7 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
     cache = Path(data.cache).expanduser()
-    splits = {}
+    splits: dict[str, TokenStream] = {}
     for name in text.splits:
         try:
             splits[name] = _stream(cache, text, name, tokenizer, digests[name])
@@ -43,14 +50,39 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
             remedy = "add it there, or use --data.tokenizer byte-bpe"
             missing = f"character {named(error.character)} does not occur in the training split"
             raise DataError(f"{text.name}, {name} split: {missing}; {remedy}") from error
+    return _ready(config, request, tokenizer, splits, digests)
+
+
+def _prepared_text(config: Language, request: DataRequest, text: PreparedText) -> Prepared:
+    """Prepared text with the tokenizer that made it. Raises DataError if the run has another one."""
+    tokenizer = request.tokenizer or text.tokenizer
+    if tokenizer is None:
+        raise DataError(f"{text.name}: ids without a tokenizer; put its tokenizer.json beside them, or pass --init RUN")
+    if text.tokenizer is not None and text.tokenizer.content_hash != tokenizer.content_hash:
+        sizes = f"of {counted(text.tokenizer.size, 'token')}; the run has one of {tokenizer.size:,}"
+        raise DataError(f"{text.name} was prepared with another tokenizer, {sizes}: prepare it with --tokenizer RUN")
+    check_digests(text.digests, request.expected)
+    return _ready(config, request, tokenizer, text.splits, text.digests, trained=False)
+
+
+def _ready(
+    config: Language,
+    request: DataRequest,
+    tokenizer: Tokenizer,
+    splits: Mapping[str, TokenStream],
+    digests: Mapping[str, str],
+    *,
+    trained: bool = True,
+) -> Prepared:
     return Prepared(
         training=LanguageTraining(config, tokenizer, splits, batch_tokens=request.batch_tokens, seed=request.seed),
         tokenizers={ONE_TOKENIZER: tokenizer},
+        trained_tokenizers=trained,
         model_overrides={"vocab": tokenizer.size},
         digests=digests,
         facts={
-            "text": ", ".join(f"{name} {counted(store.total, 'token')}" for name, store in splits.items()),
-            "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
+            "text": ", ".join(f"{name} {counted(stream.total, 'token')}" for name, stream in splits.items()),
+            "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(request.data.tokenizer)) if trained else 'given'})",
         },
     )
 

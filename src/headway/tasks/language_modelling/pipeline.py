@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
 TEXT = "text"
+BEGINNING = 1 << 14  # tokens of prepared text that `verification` decodes
 FURTHER = 12  # tokens that the page's search goes beyond the text
 SLIDING = (
     "Blocks do not overlap: their first tokens have little before them, in short blocks more of them. Sliding windows "
@@ -210,9 +212,17 @@ class LanguagePipeline(Pipeline, Generates, Scores):
 
     def own_lines(self, sizes: InputSizes) -> Callable[[], list[str]] | None:
         """Reads the first lines of the run's data, for `verification`; None for an imported run, which has no data."""
+        from headway.data.prepared_text import find_prepared
         from headway.tasks.verification_inputs import first_lines
 
-        return first_lines(self.parts.data, sizes)
+        def decoded() -> str | None:
+            prepared = find_prepared(self.parts.data.spec)
+            if prepared is None:
+                return None
+            text = prepared.splits["val"]
+            return self.tokenizer.decode(text.windows(np.zeros(1, np.int64), min(text.total, BEGINNING))[0].tolist())
+
+        return first_lines(self.parts.data, sizes, beginning=decoded)
 
     def page_prompt(self, given: str) -> Tensor:
         """What the page of `headway look` explains, as tokens (1, T)."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from headway.data.datasets import kinds_of, load_text
 from headway.data.files import CHUNK, listed, listing, read_chunks, read_lines, without_gz
 from headway.data.other_files import is_other
+from headway.data.prepared_text import is_prepared
 from headway.data.table_columns import text_column
 from headway.data.table_survey import GZIP_RATIO, survey_table
 from headway.errors import DataError
@@ -33,6 +34,8 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
         sign = f"the built-in set {spec}"
         return _proposal(sign, Confidence.FORMAT, {}) if "plain text" in kinds else None
     path = Path(spec).expanduser()
+    if is_prepared(path):
+        return _proposal(f"the prepared text {path.name}", Confidence.FORMAT, {})
     if table := survey_table(path):
         if "data.label" in given:  # a text with a class, whatever is wrong with the name
             return None
