@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,15 @@ class StoredPart:
         except OSError as error:
             raise self._damaged(f"{path.name} cannot be read ({error.strerror})") from error
 
+    @property
+    def tokens(self) -> int:
+        """The number of ids."""
+        return self.entry.tokens
+
+    def pieces(self) -> Iterator[AnyIds]:
+        """All ids, in one piece."""
+        yield self.read(0, self.tokens)
+
     def read(self, first: int, last: int) -> AnyIds:
         """The ids from `first` to `last`, checked. Raises DataError if they are damaged."""
         digests, ids = self._digests, self._ids
@@ -105,12 +114,26 @@ class StoredPart:
         return DataError(f"{self.folder}: {reason}; {REMEDY}")
 
 
+class Part(Protocol):
+    """Some of the tokens of a stream."""
+
+    @property
+    def tokens(self) -> int:
+        """The number of ids."""
+
+    def read(self, first: int, last: int) -> AnyIds:
+        """The ids from `first` to `last`. Raises DataError if they cannot be trained on."""
+
+    def pieces(self) -> Iterator[AnyIds]:
+        """All ids, in pieces that fit into memory."""
+
+
 class PartStream:
     """The parts of a split as one stream of tokens."""
 
-    def __init__(self, parts: Sequence[StoredPart]) -> None:
+    def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.starts = np.concatenate([[0], np.cumsum([part.entry.tokens for part in parts], dtype=np.int64)])
+        self.starts = np.concatenate([[0], np.cumsum([part.tokens for part in parts], dtype=np.int64)])
 
     @property
     def total(self) -> int:
@@ -134,7 +157,7 @@ class PartStream:
 
     def pieces(self) -> Iterator[AnyIds]:
         """All ids, part by part."""
-        return (part.read(0, part.entry.tokens) for part in self.parts)
+        return (piece for part in self.parts for piece in part.pieces())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +207,7 @@ def _hash(content: Mapping[str, Any]) -> str:
 
 def is_store(folder: Path) -> bool:
     """Whether a folder is a prepared store, complete or not."""
-    return (folder / INDEX).is_file() or (folder / PLAN).is_file()
+    return os.path.isfile(folder / INDEX) or os.path.isfile(folder / PLAN)  # False for a name that cannot be
 
 
 def read_index(folder: Path) -> StoreIndex:

@@ -29,7 +29,7 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
     and so a vocabulary of characters, lacks.
     """
     data = request.data
-    prepared = find_prepared(data.spec)
+    prepared = find_prepared(data.spec, request.tokenizer)
     if prepared is not None:
         return _prepared_text(config, request, prepared)
     text = load_text(data.spec, errors=data.errors, column=data.text)
