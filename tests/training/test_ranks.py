@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from headway.training.randomness import Randomness
 from headway.training.ranks import ALONE, Alone, RankPlace, place_of
 from headway.training.signals import Interrupted
 from headway.training.trainer import Trainer
+from tests.data.numpy_order import OlderBlocks
 from tests.training.small import MODEL, TRAIN, CountingTask, Silent, losses
 from tests.training.together import together
 
@@ -168,11 +170,42 @@ def test_the_place_is_what_torchrun_tells():
             place_of(wrong)
 
 
-def as_before(folder: Path, config: TrainConfig) -> Trainer:
-    """A trainer of a run that version 1 began: one stream for dropout, and sums of gradients as they come."""
+def as_before(folder: Path, config: TrainConfig, version: int = 1) -> Trainer:
+    """A trainer of a run that an older version began, with numpy's order.
+
+    Of version 1 are one stream for dropout, and sums of gradients as they come.
+    """
     made = shared(ALONE, folder, config)
-    made.version, made.randomness = 1, Randomness(config.seed, made.device, running=True)
+    order = made.task.order
+    made.task.order = OlderBlocks(order.total, order.context, order.rows, order.seed)
+    made._read_from(made.cursor)
+    made.version = version
+    if version == 1:
+        made.randomness = Randomness(config.seed, made.device, running=True)
     return made
+
+
+@pytest.mark.parametrize("stop", [1, 3, 6, 7, 13])  # an epoch has 24 batches, a step takes four
+def test_a_run_of_version_2_goes_on_in_the_order_of_numpy(tmp_path, stop):
+    config = replace(SHARED, steps=16)
+    as_before(tmp_path / "whole", config, 2).train()
+    first = as_before(tmp_path / "parts", config, 2)
+    for _ in range(stop):
+        first.advance()
+        if first.step % config.evaluate_every == 0:
+            first._evaluate()
+    first.save()
+    later = shared(ALONE, tmp_path / "parts", config)
+    assert later.resume()
+    later.train()
+    (found, _), (expected, _) = content(tmp_path / "parts"), content(tmp_path / "whole")
+    assert json.loads(found["trainer.json"])["version"] == 2
+    assert found == expected
+    assert len(list(later.task.order.epoch(0))) == 24
+    new = shared(ALONE, tmp_path / "new", config)
+    new.train()
+    assert json.loads(content(tmp_path / "new")[0]["trainer.json"])["version"] == 3
+    assert content(tmp_path / "new")[1] != content(tmp_path / "whole")[1]
 
 
 def test_a_run_of_an_older_version_goes_on_in_its_own_way(tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from headway.data.batching import Indices, Order
+from headway.data.permutation import Computed
 from headway.models import build_model
 from headway.runs.config import RunConfig
 from headway.tasks.training_task import TrainingTask
@@ -144,9 +145,10 @@ class _CutOrder(Order):
         super().__init__(order.seed)
         self.order, self.share = order, share
 
-    def epoch(self, number: int) -> list[Indices]:
+    def epoch(self, number: int) -> Sequence[Indices]:
         """The first rows of each batch."""
-        return [batch[: max(round(self.share * len(batch)), 1)] for batch in self.order.epoch(number)]
+        whole = self.order.window(number, 0)
+        return Computed(len(whole), lambda n: whole[n][: max(round(self.share * len(whole[n])), 1)])
 
 
 class _TooLongError(Exception):

@@ -22,6 +22,7 @@ from headway.training.callbacks import Callback
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
 from headway.training.quantities import duration
+from headway.training.randomness import VERSION
 from headway.training.scaling import differences, is_set, like_before, shortened
 
 
@@ -158,7 +159,8 @@ def _with_epochs(config: RunConfig, prepared: Prepared, given: TrainingRequest) 
     if given.epochs is None:
         return config
     train = config.train
-    steps = max(math.ceil(given.epochs * prepared.training.order.batches() / train.accumulate), 1)
+    order = prepared.training.order.of(Checkpoints(given.folder).version(VERSION) if given.before else VERSION)
+    steps = max(math.ceil(given.epochs * order.batches() / train.accumulate), 1)
     changed = replace(train, steps=steps)
     return replace(config, train=changed if given.before else shortened(changed, train.steps, given.fixed))
 

@@ -150,6 +150,13 @@ class Checkpoints:
                 return found if type(found) is int else 0
         return 0
 
+    def version(self, default: int) -> int:
+        """The version of training that began the run, as the newest intact checkpoint has it."""
+        for step in reversed(self.steps()):
+            with self._telling(step):
+                return JsonFields(self._facts(step), where=str(self.path(step) / FACTS)).integer("version", 1)
+        return default
+
     def tuned(self, steps: Sequence[int]) -> dict[str, float]:
         """The settings that validation chose for the weights of these steps, by name: those of the last step.
 

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-VERSION = 2  # of a training step, in trainer.json. 1: one running stream, micro-batches added one after the other
+# Of a training step, in trainer.json. 1: one running stream, micro-batches added one after the other; 2: a stream for
+# each micro-batch, epochs laid out by numpy's generator; 3: an order by formula (headway.data.batching)
+VERSION = 3
 STEP, VALIDATION = -1, -2  # in place of a micro-batch: what is drawn around the steps, and by a validation
 
 

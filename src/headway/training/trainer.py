@@ -208,7 +208,7 @@ class Trainer:
 
     def _read_from(self, cursor: Cursor) -> None:
         """Go on with the batches after a cursor."""
-        self.batches = self.task.order.after(cursor)
+        self.batches = self.task.order.of(self.version).after(cursor)
         self.ready.clear()
 
     def _entry(
@@ -418,6 +418,7 @@ class Trainer:
             "step": self.step, "epoch": self.cursor.epoch, "batch": self.cursor.batch,
             **self.best.to_json(), "stale": self.stale, **({TUNED: self.tuned} if self.tuned else {}),
             **({"version": self.version} if self.version > 1 else {}),
+            **({"window": self.cursor.window} if self.cursor.window else {}),
         }  # fmt: skip
         return model, tensors, facts
 
@@ -468,12 +469,13 @@ class Trainer:
             kept = {name.removeprefix("task."): t for name, t in tensors.items() if name.startswith("task.")}
             self.task.restore({name: tensor.to(self.device) for name, tensor in kept.items()})
         known = JsonFields(facts, where=str(self.checkpoints.path(step) / FACTS))
-        self.step, self.cursor = step, Cursor(known.integer("epoch"), known.integer("batch"))
+        place = (known.integer("epoch"), known.integer("batch"), known.integer("window", 0))
+        self.step, self.cursor = step, Cursor(*place)
         self.best = resumed_best(best_in(facts), criterion_of(self.task), read_log(self.run / LOG))
         self.stale = known.integer("stale")
         self.tuned = tuned_settings(facts, where=str(self.checkpoints.path(step) / FACTS))
-        self._read_from(self.cursor)
         self._set_version(facts)
+        self._read_from(self.cursor)
         self.randomness.restore(tensors, self.step)
         self.ranks.expect_alike(step)  # all have read it before rank 0 may remove it
         return True
@@ -498,7 +500,7 @@ class Trainer:
     def _set_version(self, facts: dict[str, Any]) -> None:
         """Go on as the version did that began the run. Raises NoRunError, ConfigError."""
         self.version = facts.get("version", 1)
-        if self.version not in (1, VERSION):
+        if self.version not in range(1, VERSION + 1):
             raise NoRunError(f"{self.run}: trained by a later version of headway, which continues it")
         if self.version == 1 and self.ranks.size > 1:
             raise ConfigError(

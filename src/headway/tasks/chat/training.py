@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from headway.data.batching import Bucketed, Indices, padded
+from headway.data.batching import Bucketed, Indices, fixed_batches, padded
 from headway.data.chat_template import ChatEncoder
 from headway.data.chats import ASSISTANT, ChatDataset, Conversation, question
 from headway.data.token_store import TokenStore
@@ -99,7 +99,7 @@ class ChatTraining:
             batch = self._batch(split, kept[rows]).to(device)
             return float(cross_entropy(model(*batch.inputs), batch.targets)), batch.count
 
-        batches = Bucketed(self._lengths(split, kept), EVALUATION_TOKENS, 0).epoch(0)
+        batches = fixed_batches(self._lengths(split, kept), EVALUATION_TOKENS)
         nats, count = (sum(column) for column in zip(*in_parts(batches, scored), strict=True))
         return LanguageReport(nats, int(count))
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from headway.data.batching import Bucketed, padded
+from headway.data.batching import fixed_batches, padded
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import BeamSettings, Hypothesis, Recorder, beam_search
 from headway.decoding.constraints import Constraints
@@ -93,7 +93,7 @@ class TranslationSearch:
         before = before_source(self.source_tokenizer)
         real, done = [n for n, ids in enumerate(sources) if len(ids)], 0
         lengths = np.asarray([len(before) + len(sources[n]) + 1 for n in real], np.int64)
-        for rows in Bucketed(lengths, max(EVALUATION_TOKENS // beam.width, 1), 0).epoch(0) if real else ():
+        for rows in fixed_batches(lengths, max(EVALUATION_TOKENS // beam.width, 1)) if real else ():
             chosen = [real[n] for n in rows]
             stop = self.source_tokenizer.stop
             stopped = [ended(np.asarray([*before, *sources[n]], np.uint32), stop) for n in chosen]

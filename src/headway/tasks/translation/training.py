@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from headway.data.batching import Bucketed, Indices
+from headway.data.batching import Bucketed, Indices, fixed_batches
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
@@ -139,7 +139,7 @@ class TranslationTraining(TranslationSearch):
     def _evaluation_batches(self, split: str) -> Iterator[Indices]:
         pairs = self._pairs(split)
         lengths = np.stack([pairs.source.lengths, pairs.target.lengths], 1) + 1
-        yield from Bucketed(lengths, EVALUATION_TOKENS, 0).epoch(0)
+        yield from fixed_batches(lengths, EVALUATION_TOKENS)
 
     def _pairs(self, split: str) -> Pairs:
         return named_split(self.splits, split)
