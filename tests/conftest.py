@@ -11,6 +11,8 @@ import hypothesis
 import pytest
 import torch
 
+from tests.firefox import Firefox
+
 with contextlib.suppress(ImportError):  # torch.compile imports it, which fails once a package has imported distutils
     import setuptools  # noqa: F401
 
@@ -53,3 +55,14 @@ def browser() -> Iterator[Any]:
         opened = running.chromium.launch(executable_path=CHROMIUM, args=QUIET)
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="session")
+def firefox() -> Iterator[Firefox]:
+    """The system's Firefox, one for all tests of a process."""
+    executable = shutil.which("firefox-esr") or shutil.which("firefox")
+    if executable is None:
+        pytest.skip("no Firefox on this machine: the page is tried in chromium alone")
+    opened = Firefox(executable)
+    yield opened
+    opened.close()
