@@ -16,6 +16,7 @@ interface Row {
   label: string;
   formula: string;
   values: ArrayLike<number>;
+  doubts?: ArrayLike<number>;
 }
 
 export function chain(page: Page, stack: Stack) {
@@ -63,7 +64,10 @@ export function chain(page: Page, stack: Stack) {
       return table(
         page.namesOf(stack.sequence, Infinity)[at()],
         ["dimension", ...all.map(({ label }) => label)],
-        Array.from(all[0].values, (_, d) => [String(d + 1), ...all.map(({ values }) => figures(values[d], 5))]),
+        Array.from(all[0].values, (_, d) => [
+          String(d + 1),
+          ...all.map(({ values, doubts }) => figures(values[d], 5, doubts?.[d])),
+        ]),
       );
     },
   });
@@ -84,18 +88,19 @@ export function chain(page: Page, stack: Stack) {
 }
 
 /** A step as rows: what is added, the sum, and the sum normalised. */
-function told({ part, added, sum, normed }: ChainStep): Row[] {
+function told({ part, added, sum, normed, doubts }: ChainStep): Row[] {
   if (part === "input") return [{ label: NAMES.input, formula: "x", values: added }];
   const name = NAMES[part],
     rows: Row[] = [
       { label: `+ ${name}`, formula: `${name}(x)`, values: added },
-      { label: "= sum", formula: `x + ${name}(x)`, values: sum },
+      { label: "= sum", formula: `x + ${name}(x)`, values: sum, doubts },
     ];
   if (normed)
     rows.push({
       label: "norm",
-      formula: `(x − ${figures(normed.mean, 4)}) / ${figures(normed.root, 4)}${normed.gain ? " · gain" : ""}${normed.shift ? " + shift" : ""}`,
+      formula: `(x − ${figures(normed.mean, 4, 2 ** -22 * normed.root)}) / ${figures(normed.root, 4)}${normed.gain ? " · gain" : ""}${normed.shift ? " + shift" : ""}`,
       values: normed.values,
+      doubts: normed.doubts,
     });
   return rows;
 }
@@ -112,7 +117,7 @@ function drawn(rows: Row[], width: number): SVGElement {
     role: "img",
     "aria-label": "Each step of the block, a row a step, a column a dimension; the table holds the numbers",
   });
-  rows.forEach(({ label, formula, values }, n) => {
+  rows.forEach(({ label, formula, values, doubts }, n) => {
     const y = n * ROW,
       most = Math.max(1e-9, ...Array.from(values, Math.abs));
     root.append(
@@ -136,7 +141,7 @@ function drawn(rows: Row[], width: number): SVGElement {
       tip(svg("rect", { class: "ground", x: left, y, width: width - left, height: ROW }), (event) => {
         const box = root.getBoundingClientRect(),
           d = Math.max(0, Math.min(D - 1, Math.floor((event.clientX - box.left - left) / wide)));
-        return [`${label}, dimension ${d + 1}`, formula, figures(values[d], 5)];
+        return [`${label}, dimension ${d + 1}`, formula, figures(values[d], 5, doubts?.[d])];
       }),
     );
   });

@@ -78,17 +78,18 @@ export function glance(page: Page) {
         attentions.flatMap((attention: Attention) =>
           Array.from({ length: attention.heads }, (_, head) => {
             const s = statistics(attention, head),
-              share = (value: number | undefined) => (value === undefined ? "–" : percent(value));
+              { doubts } = s,
+              share = (value: number | undefined) => (value === undefined ? "–" : percent(value, doubts.share));
             return [
               `${nameOf(attention)}, head ${head + 1}`,
               s.rows < s.of ? `${s.rows} of ${s.of}` : String(s.of),
-              s.entropy,
+              figures(s.entropy, 4, doubts.entropy),
               share(s.first),
               share(s.last),
-              s.distance ?? "–",
+              s.distance === undefined ? "–" : figures(s.distance, 4, doubts.distance),
               share(s.self),
               share(s.before),
-              share(s.coverage),
+              s.coverage === undefined ? "–" : percent(s.coverage),
             ];
           }),
         ),
@@ -118,17 +119,18 @@ export function glance(page: Page) {
           canvas,
         );
         tip(button, () => {
-          const s = statistics(attention, head);
+          const s = statistics(attention, head),
+            share = (value: number | undefined) => percent(value ?? 0, s.doubts.share);
           return [
             `${nameOf(attention)}, head ${head + 1}`,
-            `entropy ${figures(s.entropy)} nats`,
+            `entropy ${figures(s.entropy, 3, s.doubts.entropy)} nats`,
             ...(s.coverage === undefined
               ? [
-                  `mean distance ${figures(s.distance ?? 0)}`,
-                  `on itself ${percent(s.self ?? 0)}, before ${percent(s.before ?? 0)}, first ${percent(s.first)}`,
+                  `mean distance ${figures(s.distance ?? 0, 3, s.doubts.distance)}`,
+                  `on itself ${share(s.self)}, before ${share(s.before)}, first ${share(s.first)}`,
                 ]
               : [
-                  `first key ${percent(s.first)}, last key ${percent(s.last)}`,
+                  `first key ${share(s.first)}, last key ${share(s.last)}`,
                   `${percent(s.coverage)} of the keys are some query's first choice`,
                 ]),
             ...(s.rows < s.of ? [`means over ${s.rows} of ${s.of} queries`] : []),

@@ -19,6 +19,8 @@ const SPACES = {
   },
 };
 
+const ROUNDED = 4.9e-5; // how far a cosine may be from the run's: the file keeps four decimals
+
 export function neighbours(page: Page, name: string) {
   const { space, lists } = page.payload.near[name],
     { tokens, label } = page.payload.sequences[name];
@@ -27,7 +29,12 @@ export function neighbours(page: Page, name: string) {
     title: `${label}: neighbours in ${SPACES[space].title}`,
     name: `neighbours-${name}`,
     note: SPACES[space].note,
-    rows: () => table(`Neighbours of ${visible(tokens[at()])}`, ["token", "cosine"], lists[at()]),
+    rows: () =>
+      table(
+        `Neighbours of ${visible(tokens[at()])}`,
+        ["token", "cosine"],
+        lists[at()].map(([word, cosine]) => [word, figures(cosine, 4, ROUNDED)]),
+      ),
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
@@ -87,10 +94,10 @@ export function neighbours(page: Page, name: string) {
                 y: y + row / 2,
                 "dominant-baseline": "middle",
               },
-              figures(cosine),
+              figures(cosine, 3, ROUNDED),
             ),
           ),
-          () => [visible(word), `cosine ${figures(cosine, 4)}`],
+          () => [visible(word), `cosine ${figures(cosine, 4, ROUNDED)}`],
         ),
       );
     });

@@ -6,6 +6,7 @@ import { tip } from "./tips.ts";
 import { figures, percent } from "./core/numbers.ts";
 import { roving } from "./keyboard.ts";
 import { pixels, overlaid, hueLegend, gridOf, type Picture } from "./overlay.ts";
+import type { Attention } from "./core/attention.ts";
 import type { ImageEntry } from "./core/payload.ts";
 import { figure } from "./figure.ts";
 import { nameOf } from "./glance.ts";
@@ -13,6 +14,11 @@ import { nameOf } from "./glance.ts";
 /** Of a row of weights over the sequence, those of the patches. */
 function overPatches({ page, entry }: Picture, weights: ArrayLike<number>): number[] {
   return Array.from(weights).slice(page.payload.sequences[entry.sequence].before);
+}
+
+/** How far weights of a query may be from PyTorch's, as a share of them: of one head, or at most in several. */
+function spreadOf(attention: Attention, i: number, heads: number[]): number {
+  return Math.max(...heads.map((head) => attention.weightDoubt(head, i, 1)));
 }
 
 export function pictureInput(page: Page, image: ImageEntry) {
@@ -124,7 +130,7 @@ export function pictureLook(page: Page, image: ImageEntry) {
       table(
         "Weights of the patches",
         ["patch", "weight"],
-        shown().map((share, n) => [sequence.tokens[sequence.before + n], share]),
+        shown().map((share, n) => [sequence.tokens[sequence.before + n], figures(share, 4, share * spread())]),
       ),
   });
   const ways: [string, string][] = [["one", "this head"]];
@@ -157,6 +163,11 @@ export function pictureLook(page: Page, image: ImageEntry) {
       rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length),
     );
   }
+  function spread() {
+    const { attention, head, i } = page.look();
+    if (way() === "rollout") return 0;
+    return spreadOf(attention, i, way() === "one" ? [head] : [...Array(attention.heads).keys()]);
+  }
   const draw = () => {
     const { attention, head, who, i } = page.look(),
       over = attention.entry.keys === image.sequence;
@@ -170,7 +181,7 @@ export function pictureLook(page: Page, image: ImageEntry) {
     });
     group.hidden = tabs.length < 2;
     legend.replaceChildren(hueLegend(Math.max(...shares)));
-    sentence.textContent = `${who}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the patch with most weight has ${percent(Math.max(...shares))}.`;
+    sentence.textContent = `${who}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the patch with most weight has ${percent(Math.max(...shares), Math.max(...shares) * spread())}.`;
     canvas.setAttribute("aria-label", sentence.textContent);
     made.refresh();
   };
@@ -181,7 +192,7 @@ export function pictureLook(page: Page, image: ImageEntry) {
     const n =
       Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)) * columns +
       Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns));
-    return [`patch ${sequence.tokens[sequence.before + n]}`, `weight ${figures(shown()[n], 4)}`];
+    return [`patch ${sequence.tokens[sequence.before + n]}`, `weight ${figures(shown()[n], 4, shown()[n] * spread())}`];
   });
   page.onLook(draw);
   page.state.on(["rollout"], draw);
@@ -203,6 +214,7 @@ function captionWords(page: Page, plain: Picture) {
       rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length),
     );
   };
+  const spread = (i: number) => spreadOf(attention, i, [...Array(attention.heads).keys()]);
   const made = figure({
     title: "Each token and where it looked",
     name: "words",
@@ -214,7 +226,7 @@ function captionWords(page: Page, plain: Picture) {
         writes.map((word, i) => {
           const shares = mean(i),
             n = shares.indexOf(Math.max(...shares));
-          return [visible(word), sequence.tokens[sequence.before + n], shares[n]];
+          return [visible(word), sequence.tokens[sequence.before + n], figures(shares[n], 4, shares[n] * spread(i))];
         }),
       ),
   });
@@ -230,7 +242,7 @@ function captionWords(page: Page, plain: Picture) {
     page.onSize(() => overlaid(canvas, plain, 112, mean(i)));
     tip(button, () => [
       visible(word),
-      `most on patch ${sequence.tokens[sequence.before + mean(i).indexOf(Math.max(...mean(i)))]}: ${percent(Math.max(...mean(i)))}`,
+      `most on patch ${sequence.tokens[sequence.before + mean(i).indexOf(Math.max(...mean(i)))]}: ${percent(Math.max(...mean(i)), Math.max(...mean(i)) * spread(i))}`,
     ]);
     return button;
   });

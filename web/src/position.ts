@@ -19,7 +19,11 @@ export function positions(page: Page) {
       return table(
         "What position adds to the score",
         ["key", "distance", "term"],
-        Array.from({ length: attention.S }, (_, j) => [keys[j], String(j - i), attention.position(head, i, j)]),
+        Array.from({ length: attention.S }, (_, j) => [
+          keys[j],
+          String(j - i),
+          figures(attention.position(head, i, j), 4, attention.positionDoubt(head, i, j)),
+        ]),
       );
     },
   });
@@ -74,12 +78,18 @@ function ramp({ attention, head, i, j, keys }: Look, width: number, sentence: HT
           cy: y(value),
           r: n === j ? 5 : Math.min(3, 160 / S),
         }),
-        () => [keys[n], `distance ${n - i}`, `adds ${figures(value, 5)}`],
+        () => [keys[n], `distance ${n - i}`, `adds ${figures(value, 5, attention.positionDoubt(head, i, n))}`],
       ),
     ),
   );
   for (const value of [high, low])
-    root.append(svg("text", { class: "axis", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, figures(value)));
+    root.append(
+      svg(
+        "text",
+        { class: "axis", x: left - 8, y: y(value) + 4, "text-anchor": "end" },
+        figures(value, 3, Math.max(...values.map((_, n) => attention.positionDoubt(head, i, n)))),
+      ),
+    );
   root.append(svg("text", { class: "axis", x: x(i), y: height - 6, "text-anchor": "middle" }, "the query"));
   const rule = attention.entry.position;
   sentence.textContent =
@@ -98,7 +108,7 @@ function dials(
   sentence: HTMLElement,
 ) {
   const key = Math.max(j, 0),
-    { q, k } = attention.vectors(head, i, key);
+    { q, k, doubts } = attention.vectors(head, i, key);
   const E = q.length,
     half = E / 2,
     plain = { q: turned(q, -i, rule), k: turned(k, -key, rule) };
@@ -121,22 +131,23 @@ function dials(
       cy = Math.floor(p / across) * (size + 14) + size / 2,
       r = size / 2 - 5;
     const before = plain.q[a] * plain.k[a] + plain.q[b] * plain.k[b],
-      after = q[a] * k[a] + q[b] * k[b];
+      after = q[a] * k[a] + q[b] * k[b],
+      error = 1.5 * ((Math.abs(k[a]) + Math.abs(k[b])) * doubts.q + (Math.abs(q[a]) + Math.abs(q[b])) * doubts.k);
     const dial = svg(
       "g",
       {},
       svg("circle", { class: "dial", cx, cy, r }),
       svg("line", { class: "hand still", x1: cx, y1: cy, x2: cx + r, y2: cy }),
       svg("line", { class: "hand", x1: cx, y1: cy, x2: cx + r * Math.cos(angle), y2: cy - r * Math.sin(angle) }),
-      svg("text", { class: "tiny", x: cx, y: cy + r + 12, "text-anchor": "middle" }, figures(after, 2)),
+      svg("text", { class: "tiny", x: cx, y: cy + r + 12, "text-anchor": "middle" }, figures(after, 2, error)),
     );
     root.append(
       tip(dial, () => [
         `pair ${p + 1}: dimensions ${a + 1} and ${b + 1}`,
         `${figures(rate)} radians a step`,
         `turned by ${figures(angle)} (${figures(((angle % (2 * Math.PI)) * 180) / Math.PI)}°)`,
-        `product before turning ${figures(before, 4)}`,
-        `after ${figures(after, 4)}`,
+        `product before turning ${figures(before, 4, error)}`,
+        `after ${figures(after, 4, error)}`,
       ]),
     );
   }

@@ -167,7 +167,8 @@ export class Attention {
       scale = Math.abs(this.entry.scale[head]);
     let most = 0;
     for (let j = 0; j < S; j++)
-      if (this.allowed(head, i, j)) most = Math.max(most, scale * this.dotDoubt(place, j) + ROUNDING);
+      if (this.allowed(head, i, j))
+        most = Math.max(most, scale * this.dotDoubt(place, j) + this.positionDoubt(head, i, j) + ROUNDING);
     return most;
   }
 
@@ -182,17 +183,29 @@ export class Attention {
     if (!told || told.kind === "rotary") return 0;
     if (told.kind === "alibi") return -told.slopes[head] * Math.abs(i - j);
     const { table, keys, q, T, E } = this.ready();
-    if (table) {
-      const reach = (table.shape[1] - 1) / 2,
-        slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
-      return table.data[head * table.shape[1] + slot];
-    }
+    if (table) return table.data[head * table.shape[1] + slotOf(table.shape[1], i, j)];
     if (!keys) return 0;
-    const reach = (keys.shape[0] - 1) / 2,
-      slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+    const slot = slotOf(keys.shape[0], i, j);
     let sum = 0;
     for (let e = 0; e < E; e++) sum += q.data[(head * T + i) * E + e] * keys.data[slot * E + e];
     return this.entry.scale[head] * sum;
+  }
+
+  /** How far that term may be from PyTorch's: Shaw's is a product with a query as it is stored. */
+  positionDoubt(head: number, i: number, j: number): number {
+    const { keys, q, T, E } = this.ready();
+    if (!keys) return 0;
+    const slot = slotOf(keys.shape[0], i, j),
+      row = head * T + i,
+      ofQuery = doubt(q, row),
+      ofKey = doubt(keys, slot);
+    let sum = 0;
+    for (let e = 0; e < E; e++) {
+      const a = Math.abs(q.data[row * E + e]),
+        b = Math.abs(keys.data[slot * E + e]);
+      sum += b * ofQuery + a * ofKey + ROUNDING * a * b;
+    }
+    return Math.abs(this.entry.scale[head]) * sum;
   }
 
   /** (S,) the weights of one query. */
@@ -228,8 +241,7 @@ export class Attention {
       if (!weights[j]) continue;
       for (let e = 0; e < W; e++) sum[e] += weights[j] * v[(group * S + j) * W + e];
       if (!values) continue;
-      const reach = (values.shape[0] - 1) / 2,
-        slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+      const slot = slotOf(values.shape[0], i, j);
       for (let e = 0; e < W; e++) sum[e] += weights[j] * values.data[slot * W + e];
     }
     return sum;
@@ -248,7 +260,8 @@ export class Attention {
         allowed = this.allowed(head, i, j);
       const dotted = this.dotDoubt(place, j),
         scaled = Math.abs(scale) * dotted,
-        doubts = { dot: dotted, scaled, position: 0, score: scaled, weight: weights[j] * spread };
+        placed = this.positionDoubt(head, i, j),
+        doubts = { dot: dotted, scaled, position: placed, score: scaled + placed, weight: weights[j] * spread };
       return {
         j,
         dot,
@@ -326,6 +339,12 @@ export class Attention {
   }
 }
 
+/** The row of a table of relative positions, of `count` distances from the farthest back to the farthest ahead. */
+function slotOf(count: number, i: number, j: number): number {
+  const reach = (count - 1) / 2;
+  return Math.max(-reach, Math.min(reach, j - i)) + reach;
+}
+
 function larger(a: number, b: number): number {
   return b > a || Number.isNaN(b) ? b : a; // a NaN must show
 }
@@ -364,19 +383,27 @@ export interface HeadStatistics {
   distance?: number;
   self?: number;
   before?: number;
+  doubts: { entropy: number; distance: number; share: number }; // how far each may be from PyTorch's
 }
 
 export function headStatistics(attention: Attention, head: number): HeadStatistics {
   const rows = attention.entry.rows.length ? attention.entry.rows : [0],
     across = attention.entry.keys !== attention.entry.queries || attention.entry.kind === "cross",
     sums = { entropy: 0, distance: 0, self: 0, before: 0, first: 0, last: 0 },
-    favourites = new Set<number>();
+    favourites = new Set<number>(),
+    doubts = { entropy: 0, distance: 0, share: 0 };
   for (const i of rows) {
     const weights = attention.weights(head, i);
+    const spread = attention.weightDoubt(head, i, 1) / rows.length;
     weights.forEach((weight, j) => {
-      if (weight > 0) sums.entropy -= weight * Math.log(weight);
+      if (weight > 0) {
+        sums.entropy -= weight * Math.log(weight);
+        doubts.entropy += spread * weight * (1 - Math.log(weight));
+      }
       sums.distance += weight * Math.abs(i - j);
+      doubts.distance += spread * weight * Math.abs(i - j);
     });
+    doubts.share += spread;
     sums.self += weights[i] || 0;
     sums.before += weights[i - 1] || 0;
     sums.first += weights[0];
@@ -386,6 +413,6 @@ export function headStatistics(attention: Attention, head: number): HeadStatisti
   const mean = (sum: number) => sum / rows.length,
     [entropy, first, last] = [sums.entropy, sums.first, sums.last].map(mean),
     [distance, self, before] = [sums.distance, sums.self, sums.before].map(mean),
-    shared = { entropy, first, last, rows: rows.length, of: attention.T };
+    shared = { entropy, first, last, rows: rows.length, of: attention.T, doubts };
   return across ? { ...shared, coverage: favourites.size / attention.S } : { ...shared, distance, self, before };
 }
