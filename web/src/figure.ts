@@ -26,6 +26,7 @@ export function figure({ title, note, rows, tools = [], name }: FigureParts): Fi
     behind = el("div", { class: "behind", id: `${id}-table`, role: "region", tabindex: 0, hidden: true });
   const root = el("figure", { class: "figure", "aria-labelledby": id });
   const file = name || title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  root.dataset.figure = file;
   const caption = el("figcaption", { id }, title);
   const save = (kind: string, make: (root: HTMLElement, title: string) => Promise<Blob>) =>
     el(

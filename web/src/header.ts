@@ -2,6 +2,7 @@
 
 import { el, shortened } from "./dom.ts";
 import { setTheme } from "./core/colour.ts";
+import { tourButton } from "./tour.ts";
 import type { Page } from "./page.ts";
 
 const LONGEST = 160; // letters of a text in the headline
@@ -67,6 +68,7 @@ export function headline(page: Page, live: boolean): HTMLElement {
       { class: "bar" },
       el("span", { class: "mark" }, "headway look"),
       el("span", { class: "grow" }),
+      tourButton(page),
       live ? null : copy,
       theme,
     ),

@@ -46,7 +46,7 @@ class Panel {
   private readonly input = el("textarea", { id: "live-input", rows: 1, spellcheck: "false", dir: "auto" });
   private readonly status = el("p", { class: "note", id: "live-status", role: "status" }, "connecting …");
   private readonly text = new WrittenText((id) => void this.write(id));
-  private readonly mapHolder = el("div", {});
+  private readonly mapHolder = el("div", { id: "model" }); // where a tour finds it
   private readonly tray = el("div", { class: "tray", role: "group", "aria-label": "What is changed" });
   private readonly result = el("div", {});
   private readonly instead = el(
@@ -336,6 +336,7 @@ class Panel {
     const state: Partial<Values> = { ...page.state.values };
     delete state.s; // a file opens at its top, in the theme of who opens it
     delete state.theme;
+    delete state.tour;
     try {
       saved(await this.server.save(page.payload.look, state), "look.html");
       this.tell("saved as look.html: it opens without a network");

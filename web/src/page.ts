@@ -66,6 +66,7 @@ export class Page {
       temperature: 1,
       top_k: 0,
       top_p: 1,
+      tour: "",
     };
     for (const [name, { tokens, start }] of Object.entries(payload.sequences))
       defaults[`at.${name}`] = start ?? Math.max(0, tokens.length - 1);
@@ -211,6 +212,7 @@ export class Page {
     if (key === "theme") return ["auto", "light", "dark"].includes(value);
     if (key === "s") return /^[a-z-]*$/.test(value);
     if (key === "rollout") return ["one", "mean", "rollout"].includes(value);
+    if (key === "tour") return /^(\d{3}\.\d{1,2})?$/.test(value);
     return key === "off" && /^\d*$/.test(value);
   }
 }

@@ -6,6 +6,7 @@ import { compared } from "./badge.ts";
 import { headline, themed } from "./header.ts";
 import { Bar, arrived } from "./navigation.ts";
 import { parts } from "./sections.ts";
+import { Guide } from "./tour.ts";
 import { Page } from "./page.ts";
 import type { Payload } from "./core/payload.ts";
 import type { Key, Values } from "./core/state.ts";
@@ -14,6 +15,7 @@ import type { Switches } from "./map.ts";
 export class View {
   page: Page | null = null;
   private readonly bar = new Bar();
+  private readonly guide = new Guide();
   private readonly main = el("main", {});
   private header = el("header", {});
   private turn = 0; // of what is shown: a newer payload stops the building of an older one
@@ -35,7 +37,7 @@ export class View {
       ),
       el("p", { id: "agreement" }),
     );
-    document.body.append(this.header, ...(panel ? [panel] : []), this.bar.nav, this.main, footer);
+    document.body.append(this.header, ...(panel ? [panel] : []), this.bar.nav, this.main, footer, this.guide.node);
     let width = innerWidth,
       waiting = 0;
     addEventListener("resize", () => {
@@ -84,6 +86,7 @@ export class View {
       for (const { draw } of page.redraws.slice(drawn)) draw(); // now that there is room to measure
     }
     for (const left of before.values()) left.remove();
+    this.guide.show(page, fresh);
     for (const draw of page.themes) draw();
     page.state.on(["theme"], () => {
       page.redraw();
