@@ -11,11 +11,21 @@ import type { Page } from "./page.ts";
 const ROW = 26;
 
 /** What was done, in words. */
-export function changedParts({ ablated, patched, note }: ChangeEntry): string {
+export function changedParts({ ablated, patched, patched_heads, note, inputs }: ChangeEntry): string {
   const off = ablated.map(
-    ({ part, head, instead }) => `${partName(part, head)} ${instead === "mean" ? "replaced by its mean" : "off"}`,
+    ({ part, head, instead, place }) =>
+      `${partName(part, head)} ${instead === "mean" ? "replaced by its mean" : "off"}${placeName(place)}`,
   );
-  return [...off, ...patched.map((part) => `${partName(part, null)} ${note}`)].join("; ");
+  const head = patched_heads?.[0] ?? null;
+  return [
+    ...(inputs ? [`the input ${inputs[1]} instead of ${inputs[0]}`] : []),
+    ...off,
+    ...patched.map((part) => `${partName(part, head)} ${note}`),
+  ].join("; ");
+}
+
+export function placeName(place: number | null | undefined): string {
+  return place === null || place === undefined ? "" : ` at token ${place + 1}`;
 }
 
 export function change(page: Page, told: ChangeEntry) {
@@ -59,7 +69,9 @@ export function change(page: Page, told: ChangeEntry) {
       "p",
       { class: "note" },
       !logs
-        ? "This model gives vectors, no probabilities: the figures below show what the change did."
+        ? page.payload.output
+          ? "The edited input has another number of places, so only the whole outputs are compared."
+          : "This model gives vectors, no probabilities: the figures below show what the change did."
         : `${figures(total, 4)} nats in all; ${same ? "the output stays the same" : "the output is another"}.`,
     ),
   );

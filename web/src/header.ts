@@ -2,6 +2,7 @@
 
 import { el, shortened } from "./dom.ts";
 import { setTheme } from "./core/colour.ts";
+import { roving } from "./keyboard.ts";
 import { tourButton } from "./tour.ts";
 import type { Page } from "./page.ts";
 
@@ -60,18 +61,20 @@ export function headline(page: Page, live: boolean): HTMLElement {
     },
     "Copy link",
   );
+  const bar = el(
+    "div",
+    { class: "bar", role: "toolbar", "aria-label": "The page" },
+    el("span", { class: "mark" }, "headway look"),
+    el("span", { class: "grow" }),
+    tourButton(page),
+    live ? null : copy,
+    theme,
+  );
+  roving(bar, { press: false })();
   return el(
     "header",
     { class: "top" },
-    el(
-      "div",
-      { class: "bar" },
-      el("span", { class: "mark" }, "headway look"),
-      el("span", { class: "grow" }),
-      tourButton(page),
-      live ? null : copy,
-      theme,
-    ),
+    bar,
     el(
       "h1",
       { dir: "auto" },

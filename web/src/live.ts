@@ -1,9 +1,10 @@
 // The live page: type a text and the model runs; write on, branch, switch parts off, patch, compare, save.
 
-import { change, changedParts } from "./change.ts";
-import { el, swap } from "./dom.ts";
+import { change, changedParts, placeName } from "./change.ts";
+import { el, shortened, swap, visible } from "./dom.ts";
 import { COUNT, WrittenText } from "./written.ts";
 import { placeOfLast, prefixOf } from "./core/branch.ts";
+import { replaced } from "./core/span.ts";
 import { modelMap, partName, type ModelMap, type Switches } from "./map.ts";
 import { roving } from "./keyboard.ts";
 import { saved } from "./export.ts";
@@ -34,6 +35,7 @@ class Panel {
   private written: number[] | null = null; // what is written now
   private ablated: Ablated[] = [];
   private patch: LookRequest["patch"] = null;
+  private original: string | null = null; // the input before a token of it was replaced
   private plain: Payload | null = null; // of this input, with nothing changed
   private payload: Payload | null = null; // what is shown, or its counterpart with the changes
   private shown: Shown = "after";
@@ -54,6 +56,36 @@ class Panel {
     { id: "live-instead" },
     el("option", { value: "zero" }, "zeros"),
     el("option", { value: "mean" }, "their mean"),
+    el("option", { value: "zero here" }, "zeros, at the chosen token"),
+    el("option", { value: "mean here" }, "their mean, at the chosen token"),
+  );
+  private readonly chosen = el("output", { id: "live-chosen" });
+  private readonly by = el("input", {
+    type: "text",
+    id: "live-by",
+    dir: "auto",
+    "aria-label": "The text to put there",
+  });
+  private readonly editing = el(
+    "form",
+    {
+      class: "control",
+      onsubmit: (event: Event) => {
+        event.preventDefault();
+        this.edit();
+      },
+    },
+    el("span", {}, "Replace the chosen token"),
+    this.chosen,
+    el("span", {}, "by"),
+    this.by,
+    el("button", { class: "quiet", id: "live-replace" }, "Replace"),
+  );
+  private readonly patched = el(
+    "select",
+    { id: "live-patched", "aria-label": "What is patched" },
+    el("option", { value: "all" }, "the chosen attention"),
+    el("option", { value: "head" }, "the chosen head"),
   );
   private readonly other = el("input", { type: "text", id: "live-other", dir: "auto" });
   private readonly view: View;
@@ -102,6 +134,7 @@ class Panel {
   private built(): HTMLElement {
     const button = (text: string, id: string, act: () => void) =>
       el("button", { type: "button", class: "quiet", id, onclick: act }, text);
+    this.instead.addEventListener("change", () => this.map?.settle());
     const off = button("Switch off", "live-off", () => {
       this.switching = !this.switching;
       off.setAttribute("aria-pressed", String(this.switching));
@@ -130,10 +163,16 @@ class Panel {
         el(
           "details",
           {},
-          el("summary", {}, "Patch from another input"),
-          el("label", { for: "live-other" }, "the chosen part, from"),
-          this.other,
-          button("Patch", "live-patch", () => this.patchChosen()),
+          el("summary", {}, "Edit a token, or patch from another input"),
+          this.editing,
+          el(
+            "div",
+            { class: "control" },
+            this.patched,
+            el("label", { for: "live-other" }, "from"),
+            this.other,
+            button("Patch", "live-patch", () => this.patchChosen()),
+          ),
         ),
       ),
       this.mapHolder,
@@ -144,16 +183,53 @@ class Panel {
 
   private typed(): void {
     if (this.input.value === this.given && this.payload) return;
-    this.given = this.input.value;
-    this.written = this.forced = this.base = null;
-    this.plain = null;
+    this.read(this.input.value, null);
     if (this.given.trim()) this.look();
     else this.tell("Type a text: the model runs as you type.");
   }
 
+  /** Take another input, all of which is to be written anew; `original` is what it was before an edit. */
+  private read(input: string, original: string | null): void {
+    this.given = this.input.value = input;
+    this.original = original;
+    this.written = this.forced = this.base = null;
+    this.plain = null;
+  }
+
+  /** The sequence that is typed: the first one of tokens. */
+  private typedSequence(page: Page): string | null {
+    const { sequences } = page.payload;
+    return Object.keys(sequences).find((name) => sequences[name].ids && !this.input.readOnly) ?? null;
+  }
+
+  /** Put another text in place of the chosen token, and compare with the input as it was. */
+  private edit(): void {
+    const page = this.view.page,
+      name = page && this.typedSequence(page);
+    if (!page || !name) return;
+    const text = replaced(this.given, page.payload.sequences[name].tokens, page.state.get(`at.${name}`), this.by.value);
+    if (text === null || !text.trim()) {
+      this.tell("This token is not a part of the input's text: change the input itself.", true);
+      return;
+    }
+    const before = this.original ?? this.given;
+    this.read(text, text === before ? null : before);
+    void this.look();
+  }
+
+  /** The place of the chosen token in what a part works on; null where a part is meant at all places. */
+  private placeOf(part: string): number | null {
+    const page = this.view.page;
+    if (!this.instead.value.endsWith("here") || !page) return null;
+    const stack = part.replace(/\.?(layers\.|embedding).*$/, ""),
+      sequence = page.payload.stacks.find(({ name }) => name === stack)?.sequence;
+    return sequence ? page.state.get(`at.${sequence}`) : null;
+  }
+
   private request(changes = true): LookRequest {
     return {
-      input: this.given,
+      input: changes ? this.given : (this.original ?? this.given),
+      edited_from: changes ? this.original : null,
       written: changes ? this.written : this.base,
       compare: changes ? this.base : null,
       ablated: changes ? this.ablated : [],
@@ -192,6 +268,12 @@ class Panel {
     this.mapHolder.replaceChildren(this.map.node);
     this.map.settle();
     this.text.show(page);
+    const name = this.typedSequence(page);
+    this.editing.hidden = !name;
+    page.state.on(page.looked(), () => {
+      if (name) this.chosen.textContent = visible(page.payload.sequences[name].tokens[page.state.get(`at.${name}`)]);
+      this.map?.settle();
+    });
     this.drawTray();
     this.drawChange(page);
   }
@@ -243,14 +325,24 @@ class Panel {
   }
 
   private isOff(part: string, head: number | null): boolean {
-    return this.ablated.some((each) => each.part === part && each.head === head);
+    const place = this.placeOf(part);
+    return this.ablated.some((each) => each.part === part && each.head === head && each.place === place);
   }
 
   private toggle(part: string, head: number | null): void {
-    const instead = this.instead.value === "mean" ? "mean" : "zero";
-    this.ablated = this.isOff(part, head)
-      ? this.ablated.filter((each) => each.part !== part || each.head !== head)
-      : [...this.ablated, { part, head, instead }];
+    const instead = this.instead.value.startsWith("mean") ? "mean" : "zero",
+      place = this.placeOf(part),
+      same = this.ablated.find((each) => each.part === part && each.head === head && each.place === place);
+    if (same) this.undo(same);
+    else {
+      this.ablated = [...this.ablated, { part, head, instead, place }];
+      this.map?.settle();
+      void this.again();
+    }
+  }
+
+  private undo(change: Ablated): void {
+    this.ablated = this.ablated.filter((each) => each !== change);
     this.map?.settle();
     void this.again();
   }
@@ -265,25 +357,36 @@ class Panel {
 
   private patchChosen(): void {
     const page = this.view.page,
-      { tap } = page?.attention?.entry ?? {};
+      { tap } = page?.attention?.entry ?? {},
+      head = this.patched.value === "head" && page ? page.state.get("head") : null;
     if (!tap || !this.other.value.trim()) {
       this.tell("Choose a part on the map, and type the other input first.", true);
       return;
     }
-    this.patch = { input: this.other.value, parts: [tap] };
+    this.patch = { input: this.other.value, parts: [tap], head };
     this.look();
   }
 
   private drawTray(): void {
     const chip = (label: string, remove: () => void) =>
       el("button", { type: "button", class: "token", "aria-label": `Undo: ${label}`, onclick: remove }, `${label} ✕`);
-    const chips = this.ablated.map(({ part, head, instead }) =>
-      chip(`${partName(part, head)} ${instead === "mean" ? "mean" : "off"}`, () => this.toggle(part, head)),
+    const chips = this.ablated.map((each) =>
+      chip(
+        `${partName(each.part, each.head)} ${each.instead === "mean" ? "mean" : "off"}${placeName(each.place)}`,
+        () => this.undo(each),
+      ),
     );
-    const { patch } = this;
+    const { patch, original } = this;
+    if (original !== null)
+      chips.push(
+        chip(`edited: ${shortened(original, 24)}`, () => {
+          this.read(original, null);
+          void this.look();
+        }),
+      );
     if (patch)
       chips.push(
-        chip(`${patch.parts.map((part) => partName(part, null)).join(", ")} patched`, () => {
+        chip(`${patch.parts.map((part) => partName(part, patch.head)).join(", ")} patched`, () => {
           this.patch = null;
           this.look();
         }),

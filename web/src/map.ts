@@ -6,12 +6,17 @@ import { tip } from "./tips.ts";
 import type { MapPart, MapStack } from "./core/payload.ts";
 import type { Page } from "./page.ts";
 
-const KINDS = { self: "self-attention", cross: "cross-attention", feedforward: "feed-forward" };
+const KINDS = {
+  self: "self-attention",
+  cross: "cross-attention",
+  feedforward: "feed-forward",
+  embedding: "embedding",
+};
 
 /** What is switched off, and how to switch a part on or off; live only. */
 export interface Switches {
   active: () => boolean; // whether a click switches, instead of choosing
-  isOff: (part: string, head: number | null) => boolean;
+  isOff: (part: string, head: number | null) => boolean; // everywhere, or at the token that is chosen for it
   toggle: (part: string, head: number | null) => void;
   everyHead: () => void; // have all heads ablated one by one
 }
@@ -74,7 +79,7 @@ export function modelMap(page: Page, switches: Switches | null): ModelMap {
     ]);
   }
 
-  for (const stack of page.payload.map) grid.append(stackOf(stack, button));
+  for (const stack of page.payload.map) grid.append(stackOf(stack, button, switches !== null));
   settles.push(roving(grid, { press: false }));
   const settle = () => settles.forEach((each) => each());
   page.state.on(["attention", "head"], settle);
@@ -83,12 +88,20 @@ export function modelMap(page: Page, switches: Switches | null): ModelMap {
 
 type Button = (part: MapPart, head: number | null, text: string) => HTMLButtonElement;
 
-function stackOf(stack: MapStack, button: Button): HTMLElement {
+function stackOf(stack: MapStack, button: Button, live: boolean): HTMLElement {
   const title = stack.name ? stack.name[0].toUpperCase() + stack.name.slice(1) : "Model";
   return el(
     "div",
     { class: "stack-map" },
     el("h3", { class: "small" }, title),
+    stack.embedding && live
+      ? el(
+          "div",
+          { class: "row" },
+          el("span", { class: "layer" }, "input"),
+          button({ name: stack.embedding, kind: "embedding", heads: 0, ablatable: true }, null, "embedding"),
+        )
+      : null,
     stack.layers.map(({ layer, parts }) =>
       el(
         "div",

@@ -9,7 +9,8 @@ export interface LookRequest {
   written: number[] | null; // token ids; null: what the model writes by itself
   compare?: number[] | null; // what was written before the change
   ablated: Ablated[];
-  patch: { input: string; parts: string[] } | null;
+  patch: { input: string; parts: string[]; head: number | null } | null;
+  edited_from?: string | null; // the input before an edit
   every_head?: boolean;
 }
 

@@ -24,12 +24,14 @@ def ablate(
     heads: Mapping[str, Sequence[int]] | None = None,
     parts: Sequence[str] = (),
     instead: Instead = "zero",
+    rows: Sequence[int] | None = None,
 ) -> Iterator[None]:
     """While open, ablate heads of an attention ({"layers.2.self": [0, 5]}) and whole parts.
 
-    A part is an attention ("decoder.layers.2.cross"), a feedforward network ("layers.2.feedforward") or a layer
-    ("layers.2"), of which only the residual stream is left. `instead` is what replaces their output: zeros, or its
-    mean over batch and positions.
+    A part is an attention ("decoder.layers.2.cross"), a feedforward network ("layers.2.feedforward"), a layer
+    ("layers.2"), of which only the residual stream is left, or the vectors that a stack reads ("encoder.embedding").
+    `instead` is what replaces their output: zeros, or its mean over batch and positions. With `rows` only the output at
+    these positions is replaced.
     """
     if instead not in ("zero", "mean"):
         raise ConfigError(f"instead={instead!r}, allowed: zero, mean")
@@ -41,14 +43,15 @@ def ablate(
             wrong = [n for n in numbers if not 0 <= n < (point.heads or 0)]
             if wrong:
                 raise ConfigError(f"head {wrong[0]} of {site}: it has heads 0 to {(point.heads or 0) - 1}")
-            stack.enter_context(patch(model, {f"{site}.heads": change}, heads=list(numbers)))
+            stack.enter_context(patch(model, {f"{site}.heads": change}, heads=list(numbers), rows=rows))
         for part in parts:
             outs = [name for name in (_at(p, part) for p in every if p.kind == "out") if name.startswith(f"{part}.")]
+            outs += [p.name for p in every if p.kind == "embedding" and p.name == part]
             if not outs:
                 raise ConfigError(
-                    f"unknown part {part!r}: not a layer, attention or feedforward of headway.taps(model)"
+                    f"unknown part {part!r}: not a layer, attention, feedforward or embedding of headway.taps(model)"
                 )
-            stack.enter_context(patch(model, dict.fromkeys(outs, change)))
+            stack.enter_context(patch(model, dict.fromkeys(outs, change), rows=rows))
         yield
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headway.counts import counted
 from headway.errors import ConfigError, ShapeError
 from headway.inspection.capture_result import axis_of
 from headway.inspection.tap_names import LAYER, TapPoint, taps
@@ -33,7 +34,7 @@ def patch(
     """While open, replace the values at these taps by a tensor, or by a function of the value.
 
     With `rows` (positions) or `heads` only that part is replaced. Raises ConfigError for an unknown tap, and for one
-    whose value the kernel does not read (scores, bias).
+    whose value the kernel does not read (scores, bias); the pass raises ShapeError for a position that it has not.
     """
     with contextlib.ExitStack() as stack:
         for name, change in changes.items():
@@ -86,6 +87,9 @@ def _restricted(
             return fresh
         where = torch.zeros_like(value, dtype=torch.bool)
         picked = where.movedim(axis_of(point), 0)
+        wrong = [row for row in rows or () if not -len(picked) <= row < len(picked)]
+        if wrong:
+            raise ShapeError(f"position {wrong[0]} of {point.name}: it has {counted(len(picked), 'position')}")
         picked[... if rows is None else list(rows)] = True
         if heads is not None and point.heads is not None:
             others = [head for head in range(value.shape[1]) if head not in heads]

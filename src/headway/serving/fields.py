@@ -65,6 +65,10 @@ class Fields:
             raise invalid(f"{name} is {shown(value)}, expected a string", name)
         return value
 
+    def optional_text(self, name: str) -> str | None:
+        """The same, or None where it is not given."""
+        return None if self._values.get(name) is None else self.text(name)
+
     def texts(self, name: str, most: int) -> list[str]:
         """A string or several, as a list; required."""
         value = self.take(name)

@@ -147,12 +147,13 @@ export interface ImageEntry {
 
 export interface MapPart {
   name: string; // of a tap: "decoder.layers.1.cross"
-  kind: "self" | "cross" | "feedforward";
+  kind: "self" | "cross" | "feedforward" | "embedding";
   heads: number;
   ablatable: boolean;
 }
 export interface MapStack {
   name: string;
+  embedding?: string | null; // the part that the first layer reads
   layers: { layer: number | null; parts: MapPart[] }[];
 }
 
@@ -160,11 +161,14 @@ export interface Ablated {
   part: string;
   head: number | null;
   instead: "zero" | "mean";
+  place?: number | null; // a token's; null: all of them
 }
 export interface ChangeEntry {
   ablated: (Ablated & { label: string })[];
   patched: string[];
+  patched_heads?: number[] | null;
   note: string;
+  inputs?: [string, string] | null; // before and after an edit
   said: [string, string];
   places: { came: string[]; before: string; after: string; likeliest: [string[], string[]] } | null;
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -23,16 +23,17 @@ class OutputChange:
     before: Tensor  # (T, V) logits
     after: Tensor
     note: str = ""
+    inputs: tuple[str, str] | None = None  # before and after an edit
 
     def entry(self, tensors: PageTensors) -> dict[str, Any]:
         """For the page: the log-probabilities (T,) of the tokens that came; where nothing came, of the likeliest."""
+        heads = self.interventions.patched_heads
         entry: dict[str, Any] = {
-            "ablated": [
-                {"part": each.part, "head": each.head, "instead": each.instead, "label": str(each)}
-                for each in self.interventions.ablated
-            ],
-            "patched": [name.removesuffix(".out") for name in self.interventions.patched],
+            "ablated": [{"label": str(each), **asdict(each)} for each in self.interventions.ablated],
+            "patched": [name.rpartition(".")[0] for name in self.interventions.patched],
+            "patched_heads": None if heads is None else list(heads),
             "note": self.note,
+            "inputs": None if self.inputs is None else list(self.inputs),
             "said": list(self.said),
             "places": None,
         }
@@ -54,21 +55,40 @@ class OutputChange:
 
 @torch.no_grad()
 def output_change(
-    model: nn.Module, plain: Explanation, changed: Explanation, interventions: Interventions, note: str = ""
+    model: nn.Module,
+    plain: Explanation,
+    changed: Explanation,
+    interventions: Interventions,
+    note: str = "",
+    edited: Explanation | None = None,
 ) -> OutputChange:
-    """Run `plain` with and without interventions; `changed` is what the model does with them by itself."""
+    """Run `plain` with and without interventions; `changed` is what the model does with them by itself.
+
+    Where the input was edited as well, `edited` reads the new one and has the output of `plain` at the same places.
+    Where it has other places, only the whole outputs are compared.
+    """
     before = plain.forward()
     with interventions.applied(model):
-        after = plain.forward()
+        after = (edited or plain).forward()
         said = _said(changed, after if changed is plain else None)
+    if edited is not None and _begins_with(edited, plain):
+        after = after[: len(before)]
     return OutputChange(
         interventions=interventions,
         said=(_said(plain, before), said),
-        output=plain.output,
+        output=plain.output if after.shape == before.shape else None,
         before=before,
         after=after,
         note=note,
+        inputs=None if edited is None else (plain.given, edited.given),
     )
+
+
+def _begins_with(edited: Explanation, plain: Explanation) -> bool:
+    """Whether the output of one is that of the other, and perhaps one place more."""
+    if edited.output is None or plain.output is None:
+        return False
+    return list(edited.output.targets[: len(plain.output.targets)]) == list(plain.output.targets)
 
 
 def _said(explanation: Explanation, logits: Tensor | None) -> str:

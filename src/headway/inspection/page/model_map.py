@@ -10,7 +10,7 @@ from headway.inspection.tap_names import taps
 
 
 def map_entry(model: nn.Module) -> list[dict[str, Any]]:
-    """Stacks from input to output, each with its layers, each with its parts in the order in which they run.
+    """Stacks from input to output: the tap of what they read, and their layers, each with its parts as they run.
 
     A block that all layers share is one layer.
     """
@@ -33,6 +33,10 @@ def map_entry(model: nn.Module) -> list[dict[str, Any]]:
         if all(known["name"] != part for known in parts):
             parts.append(entry)
     return [
-        {"name": stack, "layers": [{"layer": layer, "parts": parts} for layer, parts in layers.items()]}
+        {
+            "name": stack,
+            "embedding": next((p.name for p in points if p.kind == "embedding" and p.stack == stack), None),
+            "layers": [{"layer": layer, "parts": parts} for layer, parts in layers.items()],
+        }
         for stack, layers in stacks.items()
     ]

@@ -23,6 +23,7 @@ class PatchRequest:
 
     given: str
     parts: tuple[str, ...]
+    head: int | None = None  # of the attentions among the parts; None: their whole output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,20 +35,26 @@ class LookRequest:
     compare: tuple[int, ...] | None  # what was written before the change; None: the same
     ablated: tuple[Ablated, ...]
     patch: PatchRequest | None
+    edited_from: str | None = None  # the input before the edit, which the output is compared with
 
     @classmethod
     def read(cls, fields: Fields) -> LookRequest:
         """Raises ApiError for fields of another shape."""
-        given = fields.text("input", "")
-        if len(given) > INPUT:
-            raise invalid(f"the input has {len(given):,} characters, allowed: {INPUT:,}", "input")
+        given, edited = fields.text("input", ""), fields.optional_text("edited_from")
         return cls(
-            given=given,
+            given=_input(given, "input"),
             written=_ids(fields, "written"),
             compare=_ids(fields, "compare"),
             ablated=_ablated(fields),
             patch=_patch(fields),
+            edited_from=None if edited is None else _input(edited, "edited_from"),
         )
+
+
+def _input(given: str, name: str) -> str:
+    if len(given) > INPUT:
+        raise invalid(f"{name} has {len(given):,} characters, allowed: {INPUT:,}", name)
+    return given
 
 
 def read_sampling(fields: Fields) -> Sampling:
@@ -84,12 +91,12 @@ def _ablated(fields: Fields) -> tuple[Ablated, ...]:
 
 def _one_ablated(fields: Fields) -> Ablated:
     part, head = fields.text("part"), fields.optional_integer("head", 0, 1 << 16)
-    instead = fields.text("instead", "zero")
+    instead, place = fields.text("instead", "zero"), fields.optional_integer("place", 0, 1 << 20)
     fields.refuse_rest()
     if instead not in ("zero", "mean"):
         raise invalid(f"instead is {shown(instead)}, expected zero or mean", "instead")
     kind: Literal["zero", "mean"] = "zero" if instead == "zero" else "mean"
-    return Ablated(part=part, head=head, instead=kind)
+    return Ablated(part=part, head=head, instead=kind, place=place)
 
 
 def _patch(fields: Fields) -> PatchRequest | None:
@@ -98,7 +105,6 @@ def _patch(fields: Fields) -> PatchRequest | None:
         return None
     patch = Fields(found)
     given, parts = patch.text("input"), patch.texts("parts", PARTS)
+    head = patch.optional_integer("head", 0, 1 << 16)
     patch.refuse_rest()
-    if len(given) > INPUT:
-        raise invalid(f"the other input has {len(given):,} characters, allowed: {INPUT:,}", "patch")
-    return PatchRequest(given, tuple(parts))
+    return PatchRequest(_input(given, "patch"), tuple(parts), head)

@@ -59,7 +59,8 @@ class LiveSession:
         """
         with _told(), uncounted():
             given = self._allowed(request.given)
-            plain = self._explained(given, request.compare or request.written)
+            before = given if request.edited_from is None else self._allowed(request.edited_from)
+            plain = self._explained(before, request.compare or request.written)
             interventions = self._interventions(request)
             options = PageOptions(quick=not every_head)
             found = self._payload(plain, request, interventions, options)
@@ -74,17 +75,28 @@ class LiveSession:
     def _payload(
         self, plain: Explanation, request: LookRequest, interventions: Interventions, options: PageOptions
     ) -> dict[str, Any]:
-        model = self.pipeline.model
-        if not interventions:
+        model, given = self.pipeline.model, self._allowed(request.given)
+        edited = None
+        if request.edited_from is not None:
+            edited = self._with_output_of(plain, given)
+        elif not interventions:
             return payload(model, plain, self.facts, options)
-        changed = plain
-        if request.patch is None and (request.written is None or request.compare not in (None, request.written)):
+        changed = edited or plain
+        decodes = request.written is None or request.compare not in (None, request.written)
+        if (decodes or edited is not None) and not interventions.of_one_pass:
             with interventions.applied(model):
-                changed = self._fresh(self._allowed(request.given), request.written)
+                changed = self._fresh(given, request.written)
         note = "" if request.patch is None else f"patched from {request.patch.given!r}"
-        change = output_change(model, plain, changed, interventions, note)
+        change = output_change(model, plain, changed, interventions, note, edited)
         with interventions.applied(model):
             return payload(model, changed, self.facts, options, change.entry)
+
+    def _with_output_of(self, plain: Explanation, given: str) -> Explanation:
+        """Another input, with the output of `plain` where that is written after it, so that both have its places."""
+        writer = self.pipeline.token_writer(given)
+        if writer is None or writer.source is None or plain.output is None:
+            return self._explained(given, None)
+        return writer.explain([target for target in plain.output.targets if target is not None])
 
     def write(self, request: LookRequest, sampling: Sampling, seed: int, count: int) -> Iterator[dict[str, Any]]:
         """Up to `count` tokens after those that are written, each with what else was likely, until a stop token.
@@ -151,8 +163,10 @@ class LiveSession:
         patched: dict[str, Tensor] = {}
         if request.patch is not None:
             other = self.pipeline.explain(self._allowed(request.patch.given))
-            patched = patched_values(self.pipeline.model, request.patch.parts, other.forward)
-        return Interventions(ablated=request.ablated, patched=patched)
+            one_head = request.patch.head is not None
+            patched = patched_values(self.pipeline.model, request.patch.parts, other.forward, of_heads=one_head)
+        heads = None if request.patch is None or request.patch.head is None else (request.patch.head,)
+        return Interventions(ablated=request.ablated, patched=patched, patched_heads=heads)
 
 
 def _writer_entry(writer: TokenWriter) -> dict[str, Any]:
