@@ -167,6 +167,30 @@ def test_the_end_of_training_names_the_run_and_what_to_do_next(tmp_path, book, c
     assert "every 1 step, keeping" in said.err
 
 
+def test_the_end_of_training_names_the_last_loss_where_checkpoints_are_averaged(tmp_path, book, capsys):
+    assert main(words(book, tmp_path / "run", "--train.steps", "2", "--train.average", "2")) == 0
+    (entry,) = [entry for entry in read_log(tmp_path / "run" / "log.jsonl") if "val_loss" in entry][-1:]
+    told = capsys.readouterr().err
+    assert f"trained {tmp_path / 'run'}; step 2: validation loss {entry['val_loss']:.4f}; next: " in told
+
+
+def test_a_run_that_is_done_says_so_when_it_is_resumed(tmp_path, book, capsys):
+    command = words(book, tmp_path / "run", "--train.steps", "2")
+    assert main(command) == 0
+    assert "are done" not in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    assert "all 2 steps are done; a larger --train.steps trains on" in capsys.readouterr().err
+
+
+def test_a_folder_with_other_files_is_named(tmp_path, book, capsys):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a.txt").touch()
+    assert main(words(book, tmp_path / "full", "--train.steps", "1")) == 0
+    assert f"{tmp_path / 'full'} has other files (a.txt); the run's are written beside them" in capsys.readouterr().err
+    assert main(words(book, tmp_path / "full", "--train.steps", "2", "--resume")) == 0
+    assert "other files" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "follows"),
     [

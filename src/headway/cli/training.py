@@ -103,11 +103,17 @@ def train_and_draw(
 
 
 def best_line(folder: Path) -> str:
-    """Which checkpoint of a finished run is used: "step 1,262 is the best: validation accuracy 0.7333, loss 0.8480"."""
+    """Which checkpoint of a finished run is used: "step 1,262 is the best: validation accuracy 0.7333, loss 0.8480".
+
+    Where an average of checkpoints is used, the figures are those of the last validation.
+    """
     best = Checkpoints(folder).best()
-    if best is None or read_config(folder).train.average:
+    if best is None:
         return ""
-    return f"step {best.step:,} is the best: {best.described}; "
+    if not read_config(folder).train.average:
+        return f"step {best.step:,} is the best: {best.described}; "
+    last = [entry for entry in read_log(folder / LOG) if "val_loss" in entry][-1:]
+    return "".join(f"step {entry['step']:,}: validation loss {entry['val_loss']:.4f}; " for entry in last)
 
 
 def next_commands(folder: Path) -> list[str]:

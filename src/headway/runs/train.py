@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from headway.counts import counted
 from headway.data.digests import TRAINED_ON
+from headway.data.files import listed
 from headway.errors import ConfigError, StorageError
 from headway.models import build_model
 from headway.runs.budget import SlowStartWatch, TooSlowError
@@ -65,6 +66,8 @@ def train_run(
         with ranks.in_turn():  # what rank 0 has tokenised, the others find in the cache
             if ranks.first and not resume and (there := run_there(folder)):
                 raise ConfigError(there)
+            if ranks.first and (others := _other_files(folder)):
+                watcher.note(f"{folder} has other files ({listed(others, most=3)}); the run's are written beside them")
             given = TrainingRequest(folder, watcher, resume, init, epochs, budget, tuple(fixed))
             ready = make_ready(config, given, started)
         if ready.fitted is None or budget is None:
@@ -88,6 +91,14 @@ def train_run(
         return trainer
 
 
+def _other_files(folder: Path) -> list[str]:
+    """What is in a folder that is not of a run, hidden files apart, if the folder is not that of a run."""
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if CONFIG in names:
+        return []
+    return [name for name in names if not name.startswith(".") and not any(fnmatch(name, own) for own in BEGUN)]
+
+
 def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback, ranks: Alone = ALONE) -> Trainer:
     """Build the model, write the files of the run, and take its steps, whose progress `watcher` receives."""
     config, prepared, folder, init = ready.config, ready.prepared, given.folder, given.init
@@ -101,6 +112,8 @@ def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback, ranks: Al
     if given.resume:
         at = trainer.resume()
         note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
+        if trainer.step >= config.train.steps:
+            note(f"all {counted(config.train.steps, 'step')} are done; a larger --train.steps trains on")
     # Nothing is written before all that can be refused has been accepted.
     trained_on = {split: prepared.digests[split] for split in TRAINED_ON if split in prepared.digests}
     tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
