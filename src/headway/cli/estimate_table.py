@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from headway.estimate.memory import Memory
-from headway.estimate.plan import Estimate, Range
+from headway.estimate.memory import TrainingMemory
+from headway.estimate.plan import Range, TrainingCost
 from headway.training.quantities import duration
 
 GIB = 2**30
 
 
-def lines(found: Estimate, name: str) -> Iterator[str]:
+def lines(found: TrainingCost, name: str) -> Iterator[str]:
     """The table."""
     config, memory, machine = found.config, found.memory, found.machine
     train = config.train
     yield f"{name}: {found.parameters:,} parameters, {train.precision}, on {found.gpus} × {machine.title}"
     verdict = "fits" if found.fits else "does not fit"
     yield f"{verdict}: {memory.peak / GIB:.2f} GiB of {machine.memory / GIB:.0f} GiB at the peak of a step"
-    for part in fields(Memory):
+    for part in fields(TrainingMemory):
         count = getattr(memory, part.name)
         if count:
             yield f"  {part.name:12} {count / GIB:8.2f} GiB"

@@ -95,8 +95,8 @@ def _work(arguments: Namespace, output: UnitOutput, work: JobWork) -> None:
         print(json.dumps({**facts, "failed": sorted(failed)}))
     if failed:
         more = f" (and {counted(len(failed) - 1, 'unit')} more without result)" if len(failed) > 1 else ""
-        error = next(iter(failed.values()))
-        raise DataError(f"{error}{more}") from error
+        first_error = next(iter(failed.values()))
+        raise DataError(f"{first_error}{more}") from first_error
     if facts["done"] == facts["units"]:
         tell(f"all {counted(facts['units'], 'unit')} are in {job.folder}; the same command with --join FILE joins them")
 

@@ -93,13 +93,13 @@ class LineUnits:
         """
         with _opened(path) as handle, os.fdopen(handle, "rb", CHUNK, closefd=False) as file:
             file.seek(int(self.offsets[number]))
-            part = _Part(file, int(self.offsets[number + 1] - self.offsets[number]))
+            part = _FilePart(file, int(self.offsets[number + 1] - self.offsets[number]))
             yield from decoded_lines(part, str(path), first=self.first(number))
             if part.left or part.hashed.digest() != self.digests[number].tobytes():
                 raise DataError(f"{path}: {self.described(number)} has changed since the job was begun")
 
 
-class _Part:
+class _FilePart:
     """The next bytes of a file as a stream of their own, hashed as they are read."""
 
     def __init__(self, file: LineStream, size: int) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from headway.errors import ConfigError, DataError, HeadwayError, StorageError
 
@@ -63,8 +63,7 @@ def _hand_out(left: deque[int], pipes: list[Connection], advanced: Callable[[int
         pipe.send(left.popleft())
         busy.append(pipe)
     while busy:
-        for pipe in wait(busy):
-            assert isinstance(pipe, Connection)
+        for pipe in cast(list[Connection], wait(busy)):
             try:
                 kind, *told = pipe.recv()
             except (EOFError, ConnectionError):

@@ -32,7 +32,7 @@ def windows_of(ids: AnyIds, starts: NDArray[np.int64], length: int) -> NDArray[n
     """The windows of an array: the `length` ids from each start on (B, length); 0 where that is past the end."""
     places = np.asarray(starts)[:, None] + np.arange(length)
     if not len(starts) or int(places.max()) < len(ids):
-        return ids[places].astype(np.int64)
+        return np.asarray(ids[places], np.int64)
     return np.where(places < len(ids), ids[np.minimum(places, len(ids) - 1)].astype(np.int64), 0)
 
 

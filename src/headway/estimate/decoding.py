@@ -20,7 +20,7 @@ SHORT = 64  # tokens, of a model without a longest text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
+class DecodingCost:
     """Writing texts in 16 bits: every weight is read for each token, and the state of each text."""
 
     tokens: int  # of a text, in the figures below
@@ -30,7 +30,7 @@ class Decoding:
     tokens_per_second_of_32: float | None  # at most, of 32 texts together
 
 
-def decoding_of(config: RunConfig, machine: Machine) -> Decoding | None:
+def decoding_of(config: RunConfig, machine: Machine) -> DecodingCost | None:
     """What decoding needs, with a cache that is half full on average; None for a model that does not write tokens."""
     sizes = config.model.text
     tokens = SHORT if sizes is None or sizes.context is None else sizes.context
@@ -42,7 +42,7 @@ def decoding_of(config: RunConfig, machine: Machine) -> Decoding | None:
             return None
         weights = 2 * sum(each.numel() for each in model.parameters()) - _rows_not_read(model)
     rates = [machine.bandwidth * rows / (weights + rows * cache / 2) if machine.bandwidth else None for rows in ROWS]
-    return Decoding(
+    return DecodingCost(
         tokens=tokens, weights=weights, cache_bytes=cache, tokens_per_second=rates[0], tokens_per_second_of_32=rates[1]
     )
 

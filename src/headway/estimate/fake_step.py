@@ -38,7 +38,13 @@ from headway.training.trainer import Trainer
 
 
 class RealValues(TorchDispatchMode):
-    """Keeps real what is computed from real tensors alone, above a FakeTensorMode; a real mask selects a known number."""
+    """Keeps real what is computed from real tensors alone, above a FakeTensorMode.
+
+    A mask that is real selects a known number of elements.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(
         self,
@@ -82,7 +88,7 @@ def _places(indices: list[Tensor | None]) -> list[Tensor | None]:
     return found
 
 
-class _Root(nn.Module):
+class _ModelAndLoss(nn.Module):
     """Model and loss as one module: what torch's trackers of modules see as the root."""
 
     def __init__(self, model: nn.Module, task: TrainingTask) -> None:
@@ -108,7 +114,7 @@ class _Watched:
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """As the task's own."""
         if self.root is None:
-            self.root = _Root(model, self.task)
+            self.root = _ModelAndLoss(model, self.task)
         self.before()
         return cast(dict[str, Term], self.root(batch, smoothing, step))
 

@@ -29,7 +29,7 @@ MACHINE = 8  # GPUs of a machine, for `train.shard node`
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class TrainingMemory:
     """Bytes of tensors of one rank at the moment when there are most, by part."""
 
     weights: int
@@ -48,7 +48,7 @@ class Memory:
 
 def memory_of(
     config: RunConfig, task: TrainingTask, *, gpu: bool = False, ranks: int = 1, machine: int = MACHINE
-) -> Memory:
+) -> TrainingMemory:
     """What the first of so many ranks holds at most in a training step; ranks of `machine` GPUs each.
 
     Raises ConfigError for what cannot be shared out or estimated, also for a torch without the tracker.
@@ -84,7 +84,7 @@ def live_bytes(make: Callable[[], object]) -> int:
     return int(found)
 
 
-def _tracked(step: FakeStep, *, sharded: bool) -> Memory:
+def _tracked(step: FakeStep, *, sharded: bool) -> TrainingMemory:
     trainer = step.trainer
     tensors = [tensor for batch in step.batches for tensor in (*batch.inputs, batch.targets) if tensor is not None]
     tensors += trainer.ema.values()
@@ -102,12 +102,12 @@ def _tracked(step: FakeStep, *, sharded: bool) -> Memory:
 
     with tracker:
         step.take(before=begin)
-    parts = dict.fromkeys((part.name for part in fields(Memory)), 0)
+    parts = dict.fromkeys((part.name for part in fields(TrainingMemory)), 0)
     for snapshot in tracker.get_tracker_snapshot("peak").values():
         for name, count in snapshot.items():
             if name != "Total":
                 parts[_part(name)] += count
-    return Memory(**parts)
+    return TrainingMemory(**parts)
 
 
 def _part(kind: Any) -> str:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from headway.estimate.decoding import Decoding, decoding_of
+from headway.estimate.decoding import DecodingCost, decoding_of
 from headway.estimate.flops import Flops, flops_of
 from headway.estimate.formulas import Formulas, formulas_of
 from headway.estimate.machines import BETWEEN_MACHINES, Efficiency, Machine
-from headway.estimate.memory import MACHINE, Memory, memory_of
+from headway.estimate.memory import MACHINE, TrainingMemory, memory_of
 from headway.models.registry import build_model
 from headway.runs.config import RunConfig
 from headway.tasks.training_task import TrainingTask
@@ -36,7 +36,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class TrainingCost:
     """What a training of a config needs on some machines of one kind."""
 
     config: RunConfig
@@ -46,7 +46,7 @@ class Estimate:
     parameters: int
     flops: Flops  # for each token
     formulas: Formulas
-    memory: Memory  # of the first rank
+    memory: TrainingMemory  # of the first rank
     micro_batch: int  # targets
     tokens_per_step: int
     tokens: int  # of the whole training
@@ -54,7 +54,7 @@ class Estimate:
     seconds_per_step: Range
     hours: Range
     cost: Range | None
-    decoding: Decoding | None  # None: the model does not write token by token
+    decoding: DecodingCost | None  # None: the model does not write token by token
 
     @property
     def fits(self) -> bool:
@@ -101,7 +101,7 @@ def estimate(
     tokens: int | None = None,
     hours: float | None = None,
     price: float | None = None,
-) -> Estimate:
+) -> TrainingCost:
     """What this training needs; the recipe's steps decide the tokens, unless `tokens` or `hours` does.
 
     `price` is of one GPU for an hour. Raises ConfigError for what cannot be shared out or estimated.
@@ -118,7 +118,7 @@ def estimate(
     elif tokens is None:
         tokens = config.train.steps * per_step
     took = seconds.times(tokens / per_step / 3600)
-    return Estimate(
+    return TrainingCost(
         config=config,
         machine=machine,
         gpus=gpus,

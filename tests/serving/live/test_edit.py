@@ -1,4 +1,4 @@
-"""An edited token, an embedding, a head at one position, a head from another input: what the live page does with them."""
+"""What the live page does with an edited token, an embedding, a head at one position and a head from another input."""
 
 from __future__ import annotations
 
