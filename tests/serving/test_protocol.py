@@ -16,7 +16,7 @@ uvicorn = pytest.importorskip("uvicorn")
 
 from headway.serving.limits import ServerLimits  # noqa: E402
 from headway.serving.protocol import guarded  # noqa: E402
-from headway.serving.server import _config, bound  # noqa: E402
+from headway.serving.server import bound, server_config  # noqa: E402
 
 LIMITS = ServerLimits(
     header_seconds=0.3, body_seconds=0.6, idle_seconds=0.9, write_seconds=0.4, connections=8, connections_per_address=6
@@ -47,7 +47,7 @@ async def app(
 @asynccontextmanager
 async def serving(limits: ServerLimits = LIMITS) -> AsyncIterator[tuple[Any, Callable[[], Awaitable[Stream]]]]:
     listener = bound("127.0.0.1", 0)
-    config = _config(app, limits)  # type: ignore[arg-type]
+    config = server_config(app, limits)  # type: ignore[arg-type]
     server = uvicorn.Server(config)
     task = asyncio.ensure_future(server.serve(sockets=[listener]))
     while not server.started:
