@@ -386,6 +386,7 @@ NOT_RUN = {
             "headway serve runs/gpt-char --port 0",
             "headway serve runs/gpt-char --port 0 --precision int8",
             "headway serve chat=runs/chat fr=runs/en-fr",
+            "headway serve runs/fr --follow",
             "headway serve runs/chat --host 0.0.0.0 --key-file keys.txt --host-name chat.example.org",
         ),
         "answers until it is stopped; tests/serving/test_server.py asks one",

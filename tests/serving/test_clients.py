@@ -21,7 +21,7 @@ from headway.runs.train import train_run
 from tests.serving.test_server import Served
 
 QUESTION = "What is 2 + 3?"
-RUNS = {"talk": "chat", "pair": "translation", "vectors": "embedding"}
+RUNS = {"talk": "chat", "pair": "translation", "vectors": "embedding", "ear": "transcription"}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,19 @@ def test_openai(served: Served) -> None:
     chunks = list(chat(served, stream=True, stream_options={"include_usage": True}))
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks[:-1]) == whole[0].message.content
     assert chunks[-1].usage.completion_tokens == len(whole[0].logprobs.content)
-    vectors = served.client.embeddings.create(model="vectors", input=["3 1 2", "1"]).data  # asked for in base64
-    assert vectors[0].embedding == pytest.approx(load(str(Path(served.log.parent / "vectors"))).embed(["3 1 2"])[0])
+    found = served.client.embeddings.create(model="vectors", input=["3 1 2", "1"])  # asked for in base64
+    expected = load(str(served.log.parent / "vectors")).embed(["3 1 2", "1"])
+    assert found.data[0].embedding == pytest.approx(expected[0].tolist(), abs=1e-6)
+    assert found.usage.prompt_tokens == found.usage.total_tokens == 4
+
+
+def test_openai_sends_sounds(served: Served, runs: dict[str, Path]) -> None:
+    sound = Path(TINY["transcription"].file(served.log.parent))  # type: ignore[misc]
+    expected = load(str(runs["ear"])).transcribe([sound])[0].text
+    with sound.open("rb") as file:
+        assert served.client.audio.transcriptions.create(model="ear", file=file).text == expected
+    as_text = served.client.audio.transcriptions.create(model="ear", file=sound, response_format="text")
+    assert as_text == f"{expected}\n"
 
 
 def test_langchain(served: Served) -> None:

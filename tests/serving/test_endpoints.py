@@ -16,15 +16,23 @@ from hypothesis import strategies as st
 
 from headway.data.chat_template import Chatml
 from headway.data.tokenizers import Characters, Tokenizer
-from headway.serving.app import LIBRE_PATHS, ROUTES, App
+from headway.serving import libre
+from headway.serving.app import ROUTES, App
+from headway.serving.engine_group import EngineGroup
 from headway.serving.gate import Gate, Keys
 from headway.serving.limits import ServerLimits
 from headway.serving.metrics import Metrics
 from headway.serving.requests import Request, TokenEvent
 from headway.serving.supervisor import EngineProcess, EngineSettings, Inbox
 from headway.serving.text_model import TextModel
+from headway.tasks.capabilities import CAPABILITIES
+from headway.tasks.json_calls import calls_of
+from headway.tasks.translation.calls import TranslationCalls
 
 LIMITS = ServerLimits()
+Everything: Any = type("Everything", (TranslationCalls, *CAPABILITIES), {})
+Everything.__abstractmethods__ = frozenset()
+CALLS = {name: each.to_json() for name, each in calls_of(Everything()).items()}
 LETTERS = "abcdefghijklmnopqrstuvwxyz :?\n"
 
 
@@ -40,8 +48,9 @@ class StandIn(EngineProcess):
             "chat": asdict(Chatml()) if chat else None,
         }  # fmt: skip
         self.described = {
-            "text": text, "verbs": verbs, "languages": languages, "context": 200, "fingerprint": "hw-0", "exact": True,
-            "task": "a stand-in", "precision": "fp32", "steps": [1], "created": 0,
+            "text": text, "calls": {name: CALLS[name] for name in verbs}, "languages": languages, "context": 200,
+            "fingerprint": "hw-0", "exact": True,
+            "task": "a stand-in", "precision": "fp32", "steps": [1], "created": 0, "weights": "0",
         }  # fmt: skip
         self.text = TextModel(self.described)
         self.asked: list[Request] = []
@@ -53,25 +62,39 @@ class StandIn(EngineProcess):
             inbox.put_nowait(TokenEvent(request.id, request.prompt[-1], -0.5 if request.top is not None else None))
         inbox.put_nowait(TokenEvent(request.id, ended="length"))
 
-    async def call(self, verb: str, inputs: list[str], arguments: dict[str, Any], client: str) -> list[Any]:
+    async def call(self, verb: str, inputs: list[Any], arguments: dict[str, Any], client: str) -> tuple[list[Any], int]:
         self.calls.append((verb, inputs, arguments))
         if verb == "embed":
-            return [[3.0, 4.0, 12.0] for _ in inputs]
+            return [[3.0, 4.0, 12.0] for _ in inputs], 7
+        if verb in ("transcribe", "pose"):
+            return [{"text": f"{each['name']} of {len(each['data'])}"} for each in inputs], 0
         best = arguments.get("n_best") or 1
-        return [{"translations": [f"{text}-{n}" for n in range(best)]} for text in inputs]
+        return [{"translations": [f"{text}-{n}" for n in range(best)]} for text in inputs], 2
+
+
+def group(engine: EngineProcess) -> EngineGroup:
+    return EngineGroup(engine.settings.name, lambda _: engine)
 
 
 def ask(
-    path: str, body: Any, *engines: StandIn, keys: tuple[str, ...] = (), kind: str = "application/json", **headers: str
+    path: str,
+    body: Any,
+    *engines: StandIn,
+    keys: tuple[str, ...] = (),
+    kind: str = "application/json",
+    method: str = "",
+    **headers: str,
 ) -> tuple[int, Any, dict[str, str]]:
-    app = App(engines, Gate(ROUTES, LIMITS, Keys(keys), {"here"}), Metrics())
+    app = App([group(each) for each in engines], Gate(ROUTES, LIMITS, Keys(keys), {"here"}), Metrics())
     app.log = lambda line: None
     given = {"host": "here", "content-type": kind, **headers}
     scope = {
         "headers": [(name.encode(), value.encode()) for name, value in given.items()], "scheme": "http",
-        "raw_path": path.encode(), "path": path, "method": ROUTES[path].method, "client": ("127.0.0.1", 1),
+        "raw_path": path.encode(), "path": path, "client": ("127.0.0.1", 1),
+        "method": method or (ROUTES[path].method if path in ROUTES else "POST"),
     }  # fmt: skip
-    messages = [{"type": "http.request", "body": body.encode() if isinstance(body, str) else json.dumps(body).encode()}]
+    data = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    messages = [{"type": "http.request", "body": data}]
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -305,7 +328,7 @@ def test_no_value_of_any_field_is_the_servers_fault(path: str, data: st.DataObje
     status, answer, _ = ask(path, {**SOUND[path], **changed}, engine)
     assert status in (200, 400, 404), answer
     if status != 200:
-        assert answer["error"] if path in LIBRE_PATHS else answer["error"]["message"]
+        assert answer["error"] if path in libre.ROUTES else answer["error"]["message"]
 
 
 STAND_IN = StandIn("a", verbs=("embed", "translate", "score"), languages=["en", "fr"])
@@ -338,7 +361,7 @@ class Endless(StandIn):
 @pytest.mark.parametrize("streamed", [True, False])
 def test_a_client_that_leaves_ends_what_is_written_for_it(streamed: bool) -> None:
     engine = Endless()
-    app = App([engine], Gate(ROUTES, LIMITS, Keys(), {"here"}), Metrics())
+    app = App([group(engine)], Gate(ROUTES, LIMITS, Keys(), {"here"}), Metrics())
     app.log = lambda line: None
     body = {"prompt": "ab", "max_tokens": 9, "n": 3, "stream": streamed}
     messages = [{"type": "http.request", "body": json.dumps(body).encode()}]

@@ -5,6 +5,7 @@ A task of headway.tasks.registry that has no tiny run in headway.reliability.run
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import math
@@ -30,8 +31,12 @@ from headway.runs import run as runs
 from headway.runs.folder import read_config
 from headway.runs.info import can_of, run_info
 from headway.runs.seal import seal_run
+from headway.serving.requests import Call
+from headway.serving.schema import conforms
+from headway.serving.verbs import computed
 from headway.tasks.base import DataRequest, Pipeline, Task, article
-from headway.tasks.capabilities import CAPABILITIES
+from headway.tasks.capabilities import CAPABILITIES, Answers
+from headway.tasks.json_calls import calls_of
 from headway.tasks.registry import TASKS
 from headway.tasks.training_task import LOWEST_LOSS
 from headway.training.best import criterion_of
@@ -284,6 +289,54 @@ def test_two_sittings_are_one(made, desk):
     assert step == made.tiny.steps
     files = [Checkpoints(folder).path(step) / "model.safetensors" for folder in (made.folder, resumed)]
     assert files[0].read_bytes() == files[1].read_bytes()
+
+
+# --- calls over JSON ------------------------------------------------------------------------------------------------
+
+WRITTEN_ELSEWHERE = {"generate", "chat", "play"}  # by /v1/completions and /v1/chat/completions; the last has no input
+
+
+def called(made: Made, name: str) -> tuple[list[Any], int]:
+    """What a server's engine computes of one input, as a frame has it."""
+    given: Any = made.given({"trace": "translate"}.get(name, name))
+    item = calls_of(made.run.pipeline)[name].item
+    if "contentEncoding" in item:
+        content = base64.b64encode(Path(given).read_bytes()).decode()
+        given = {"name": "given", "suffix": Path(given).suffix, "data": content}
+    elif item["type"] == "object":
+        asked = made.run.require(Answers).asked(given)
+        given = {"context": asked.context, "question": asked.question, "choices": list(asked.choices)}
+        assert conforms(given, item)
+    return computed(made.run.pipeline, Call("0", "", name, [given], {}))
+
+
+def test_every_verb_can_be_called_over_json(made):
+    offered = calls_of(made.run.pipeline)
+    assert set(made.can) - {*OTHERS, *WRITTEN_ELSEWHERE} <= set(offered)
+    for name in offered:
+        results, tokens = called(made, name)
+        assert results
+        json.dumps(results, allow_nan=False)
+        assert tokens > 0 or "contentEncoding" in offered[name].item or made.task.name == "translation", name
+        if made.file is not None:
+            assert str(Path(made.file).parent) not in json.dumps(results)
+
+
+def test_a_call_gives_what_its_command_prints(made, capsys, monkeypatch):
+    for name in set(calls_of(made.run.pipeline)) - {"trace", "score", "translate", "embed"}:
+        (found, *_), _ = called(made, name)
+        words = [name, str(made.folder), *made.given(name).split("\t"), "--json", "--device", "cpu"]
+        if name != "answer":
+            words[2:-3] = [made.given(name)]
+        code, out, err = say(words, capsys, monkeypatch)
+        assert code == 0, err
+        printed = json.loads(out.splitlines()[0])
+        rows = next(
+            (value for value in printed.values() if isinstance(value, list) and name not in ("tag", "answer")),
+            [printed],
+        )
+        expected = json.loads(json.dumps(rows[0]).replace(str(made.file), "given")) if made.file else rows[0]
+        assert found == expected, name
 
 
 # --- evaluate -------------------------------------------------------------------------------------------------------

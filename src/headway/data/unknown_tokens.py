@@ -59,23 +59,33 @@ def unknown_told(tell: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def uncounted() -> Iterator[None]:
-    """Do not count what is encoded in this block: the same text is encoded again elsewhere, or it is not the user's."""
-    before = _current.set(UnknownTally())
+def tallied() -> Iterator[UnknownTally]:
+    """The tokens of what is encoded in this block, which tells of none of them."""
+    tally = UnknownTally()
+    before = _current.set(tally)
     try:
-        yield
+        yield tally
     finally:
         _current.reset(before)
+
+
+@contextlib.contextmanager
+def uncounted() -> Iterator[None]:
+    """Do not count what is encoded in this block: the same text is encoded again elsewhere, or it is not the user's."""
+    with tallied():
+        yield
 
 
 def count_lines(tokenizer: Tokenizer, lines: Sequence[Sequence[int]]) -> None:
     """Count the tokens of lines that were encoded."""
     tally, unknown = _current.get(), tokenizer.unknown
-    if tally is None or unknown is None:
+    if tally is None:
+        return
+    tally.tokens += sum(map(len, lines))
+    if unknown is None:
         return
     for ids in lines:
         found = ids.count(unknown)
-        tally.tokens += len(ids)
         if found:
             tally.unknown, tally.lines, tally.name = tally.unknown + found, tally.lines + 1, tokenizer.token(unknown)
 

@@ -58,14 +58,14 @@ def _difference(a: Tensor, b: Tensor) -> float:
 
 
 def made_up_sources(model: Any, config: Any, count: int = 12, seed: int = 0) -> list[EncoderInput] | None:
-    """Random sources for a model; None for one that reads neither texts nor images."""
+    """Random sources for a model; None for one that reads neither texts nor images nor sounds."""
     draw = random.Random(seed)
     found = [source for _ in range(count) if (source := _source(model, config, draw)) is not None]
     return found or None
 
 
 def _source(model: Any, config: Any, draw: random.Random) -> EncoderInput | None:
-    """A random source of a model that reads texts or images."""
+    """A random source of a model that reads texts, images or sounds."""
     generator = torch.Generator().manual_seed(draw.randrange(1 << 30))
     if "source" in model.reads:
         vocab = config.text.vocab if config.text.source_vocab is None else config.text.source_vocab
@@ -74,6 +74,10 @@ def _source(model: Any, config: Any, draw: random.Random) -> EncoderInput | None
         height, width = config.image if isinstance(config.image, tuple) else (config.image, config.image)
         pixels = torch.rand(1, getattr(config, "channels", 3), height, width, generator=generator)
         return EncoderInput.of_images(pixels.to(next(model.parameters()).dtype))
+    if "frames" in model.reads:
+        lengths = torch.tensor([draw.randint(9, 40)])
+        frames = torch.randn(1, int(lengths), config.bands, generator=generator)
+        return EncoderInput.of_frames(frames.to(next(model.parameters()).dtype), lengths)
     return None
 
 

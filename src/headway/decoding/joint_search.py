@@ -25,6 +25,11 @@ class SearchCancelledError(HeadwayError):
     """A search was ended from outside."""
 
 
+def searches_with(model: object) -> TypeGuard[Stepper[Any]]:
+    """Whether a model writes texts by steps, in which a search extends its hypotheses."""
+    return hasattr(model, "extend") and hasattr(model, "select")
+
+
 def steps_jointly(model: object) -> TypeGuard[JointStepper[Any]]:
     """Whether searches of a model can share its steps; those of others take turns."""
     return hasattr(model, "joint") and hasattr(model, "members")

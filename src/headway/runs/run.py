@@ -234,6 +234,10 @@ class Run:
             )
         return model.to(self.device).eval(), steps[0]
 
+    def newest_key(self) -> str:
+        """A digest of the weights that loading the run now would use, before anything of them is read."""
+        return Checkpoints(self.folder).key(average=self._mean)[1]
+
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of what the model writes."""

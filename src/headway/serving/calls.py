@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headway.decoding.joint_search import JointSearches, Search, SearchCancelledError, SharedModel
+from headway.decoding.joint_search import JointSearches, Search, SearchCancelledError, SharedModel, searches_with
 from headway.runs.run import Run
 from headway.serving.fair_queue import FairQueue
 from headway.serving.requests import Call
-
-SEARCHING = ("translate", "caption")  # verbs that search with the model of their pipeline
+from headway.tasks.json_calls import calls_of
 
 
 class Calls:
@@ -23,9 +22,13 @@ class Calls:
         self.answer, self.rows, self.queue = answer, rows, queue
         self.searches: JointSearches | None = None
         self._under_way: dict[str, Search] = {}
-        if any(verb in run.can() for verb in SEARCHING):
-            self.searches = JointSearches(run.model)  # type: ignore[arg-type]  # a run that searches has a stepper
-            run.share_model(SharedModel(run.model, self.searches))  # type: ignore[arg-type]
+        self.offered = calls_of(run.pipeline)
+        self._searching = {name for name, each in self.offered.items() if each.searches}
+        model: Any = run.model
+        if self._searching and searches_with(model):
+            self.searches = JointSearches(model)
+            shared: Any = SharedModel(run.model, self.searches)
+            run.share_model(shared)
 
     @property
     def idle(self) -> bool:
@@ -47,7 +50,7 @@ class Calls:
         while len(self._under_way) < self.rows and (call := self.queue.head()) is not None:
             self.queue.take()
             self.queue.spend(call.client, len(call.inputs))
-            if self.searches is None or call.verb not in SEARCHING:
+            if self.searches is None or call.verb not in self._searching:
                 answers.append((call.id, self.answer(call)))
                 break
             self._under_way[call.id] = self.searches.start(lambda call=call: self.answer(call))  # type: ignore[misc]

@@ -93,7 +93,6 @@ class Engine:
 
     def description(self) -> dict[str, Any]:
         """What the front needs to know: what the run is and can do, and how its texts become tokens."""
-        from headway.serving.verbs import VERBS
         from headway.training.checkpoints import Checkpoints
 
         checkpoints, steps = Checkpoints(self.run.folder), list(self.run.steps)
@@ -104,9 +103,10 @@ class Engine:
             "steps": steps,
             "created": int(folder.stat().st_mtime) if folder.exists() else 0,
             "fingerprint": f"hw-{checkpoints.key_of(steps)[:12]}-{self.run.precision}",
+            "weights": checkpoints.key_of(steps),
             "exact": self.exact,
             "context": self._context,
-            "verbs": [verb for verb in VERBS if verb in self.run.can()],
+            "calls": {name: each.to_json() for name, each in self.calls.offered.items()},
             "languages": self._languages(),
             "text": None if self.scheduler is None else self._text(),
         }
@@ -161,6 +161,8 @@ class Engine:
     def _handle(self, message: dict[str, Any]) -> None:
         if "ping" in message:
             self.frames.send({"pong": message["ping"]})
+        elif "weights" in message:
+            self.frames.send({"newest": self.run.newest_key()})
         elif "cancel" in message and self.scheduler is not None:
             self.scheduler.cancel(message["cancel"])
         elif "cancel_call" in message:
@@ -179,10 +181,11 @@ class Engine:
     def _called(self, call: Call) -> dict[str, Any]:
         """The result of a verb, or the error that the front makes of its failure."""
         from headway.decoding.joint_search import SearchCancelledError
-        from headway.serving.verbs import VERBS
+        from headway.serving.verbs import computed
 
         try:
-            return {"value": VERBS[call.verb](self.run, call.inputs, call.arguments)}
+            value, tokens = computed(self.run.pipeline, call)
+            return {"value": value, "tokens": tokens}
         except SearchCancelledError:
             raise
         except NonFiniteError:

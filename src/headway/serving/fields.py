@@ -7,6 +7,7 @@ from typing import Any
 
 from headway.errors import shown
 from headway.serving.api_errors import ApiError, invalid
+from headway.serving.multipart import FormValues
 
 
 class Fields:
@@ -15,6 +16,7 @@ class Fields:
     def __init__(self, values: Any) -> None:
         if not isinstance(values, Mapping):
             raise invalid("the body is not a JSON object", code="invalid_json")
+        self.from_form = isinstance(values, FormValues)  # all values are text, or files
         self._values = dict(values)
 
     def take(self, name: str, default: Any = None) -> Any:

@@ -5,10 +5,11 @@ In this order: the Host, the Origin, the path, the key, the method, the content 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
@@ -18,6 +19,7 @@ from headway.documents import parse_json
 from headway.errors import HeadwayError, one_line
 from headway.serving.api_errors import ApiError
 from headway.serving.limits import ServerLimits
+from headway.serving.multipart import MULTIPART, FormValues, parse_multipart
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 FORM = "application/x-www-form-urlencoded"
@@ -63,6 +65,7 @@ class Route:
     method: str
     open: bool = False
     form: bool = False  # takes a form as well as JSON, and a key in it
+    files: bool = False  # takes files, and so larger bodies and multipart forms
 
 
 class Gate:
@@ -75,8 +78,10 @@ class Gate:
         keys: Keys,
         hosts: Collection[str],
     ) -> None:
-        self.routes, self.limits, self.keys = routes, limits, keys
+        self.routes, self.limits, self.keys = dict(routes), limits, keys
         self.hosts = hosts
+        self.known: Callable[[str], str] = lambda path: path  # the route of a path that has none of its own
+        self.uploads = 0  # requests with large bodies that are being read or answered
 
     def enter(self, scope: Mapping[str, Any]) -> tuple[Route, str, str]:
         """The route of a request, the path by which it is known, and the name of the client."""
@@ -92,8 +97,8 @@ class Gate:
         if any(each.lower() != own for each in origins):
             raise ApiError(403, "requests of pages of other origins are refused", code="origin_not_allowed", close=True)
         path = scope["raw_path"].decode("ascii", "replace")
-        known = "/v1/models/" if path.startswith("/v1/models/") and len(path) > len("/v1/models/") else path
-        route = None if path == "/v1/models/" else self.routes.get(known)
+        known = self.known(path)
+        route = self.routes.get(known)
         if route is None:
             raise ApiError(404, "there is no such endpoint", code="unsupported_endpoint")
         client = str((scope.get("client") or ("",))[0])
@@ -115,34 +120,60 @@ class Gate:
     async def body(self, scope: Mapping[str, Any], route: Route, receive: Receive) -> Any:
         """The JSON value of a body, or the fields of a form."""
         headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
-        kind = ";".join(_values(headers, b"content-type")).split(";")[0].strip().lower()
-        if kind != "application/json" and not (route.form and kind == FORM):
-            raise ApiError(
-                415, "the content type has to be application/json", code="unsupported_media_type", close=True
-            )
+        given = ";".join(_values(headers, b"content-type"))
+        kind = given.split(";")[0].strip().lower()
+        allowed = ["application/json", *([FORM] if route.form else []), *([MULTIPART] if route.files else [])]
+        if kind not in allowed:
+            message = f"the content type has to be {' or '.join(allowed)}"
+            raise ApiError(415, message, code="unsupported_media_type", close=True)
+        data = await self._read(headers, route, receive)
+        if kind == MULTIPART:
+            return parse_multipart(given, data)
+        if kind == FORM:
+            return FormValues(parse_qsl(data.decode("utf-8", "replace"), max_num_fields=64))
+        try:
+            with package_limits.raised({"depth": self.limits.depth}):
+                return parse_json(data, "")
+        except HeadwayError as error:
+            raise ApiError(400, f"the body is not valid JSON: {one_line(error)}", code="invalid_json") from None
+
+    async def _read(self, headers: Sequence[tuple[bytes, bytes]], route: Route, receive: Receive) -> bytes:
+        """The bytes of a body, up to the limit of its route."""
+        most = self.limits.upload if route.files else self.limits.body
         declared = _values(headers, b"content-length")
-        if declared and (not declared[0].isdigit() or int(declared[0][:20]) > self.limits.body):
-            raise self._too_large()
+        if declared and (not declared[0].isdigit() or int(declared[0][:20]) > most):
+            raise self._too_large(most)
         data = bytearray()
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ConnectionResetError
             data += message.get("body", b"")
-            if len(data) > self.limits.body:
-                raise self._too_large()
+            if len(data) > most:
+                raise self._too_large(most)
             if not message.get("more_body"):
-                break
-        if kind == FORM:
-            return dict(parse_qsl(data.decode("utf-8", "replace"), max_num_fields=64))
-        try:
-            with package_limits.raised({"depth": self.limits.depth}):
-                return parse_json(bytes(data), "")
-        except HeadwayError as error:
-            raise ApiError(400, f"the body is not valid JSON: {one_line(error)}", code="invalid_json") from None
+                return bytes(data)
 
-    def _too_large(self) -> ApiError:
-        return ApiError(413, f"the body is larger than {self.limits.body} bytes", code="too_large", close=True)
+    @contextlib.contextmanager
+    def room_for(self, scope: Mapping[str, Any], route: Route) -> Iterator[None]:
+        """Count a request that may be large until it is answered. Raises ApiError where there are too many of them."""
+        declared = _values(scope["headers"], b"content-length")
+        small = declared and declared[0].isdigit() and int(declared[0][:20]) <= self.limits.body
+        if not route.files or small:
+            yield
+            return
+        if self.uploads >= self.limits.uploads:
+            message = "too many large requests; try again later"
+            raise ApiError(429, message, code="queue_full", retry_after=1, close=True)
+        self.uploads += 1
+        try:
+            yield
+        finally:
+            self.uploads -= 1
+
+    @staticmethod
+    def _too_large(most: int) -> ApiError:
+        return ApiError(413, f"the body is larger than {most} bytes", code="too_large", close=True)
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:

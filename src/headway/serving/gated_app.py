@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +21,7 @@ class GatedApp:
     """Answers what the gate lets in, by the handler of its path."""
 
     def __init__(self, gate: Gate, metrics: Metrics, handlers: Mapping[str, Handler]) -> None:
-        self.gate, self.limits, self.metrics, self._handlers = gate, gate.limits, metrics, handlers
+        self.gate, self.limits, self.metrics, self.handlers = gate, gate.limits, metrics, dict(handlers)
         self.draining = False
         self.log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
 
@@ -35,15 +36,17 @@ class GatedApp:
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
         began, status, known = time.monotonic(), 0, "?"
+        room = contextlib.ExitStack()
         try:
             try:
                 route, known, client = self.gate.enter(scope)
+                room.enter_context(self.gate.room_for(scope, route))
                 values = await self.gate.body(scope, route, receive) if route.method == "POST" else {}
                 if route.form and self.gate.keys:
                     client = self.client_in_body(scope, values, client)
                 if self.draining and not route.open:
                     raise ApiError(503, "the server is stopping", code="draining", retry_after=5, close=True)
-                answer = await while_connected(receive, self._handlers[known](Fields(values), client, scope))
+                answer = await while_connected(receive, self.handlers[known](Fields(values), client, scope))
                 if isinstance(answer, EventStream):
                     status = 200
                     try:
@@ -64,6 +67,7 @@ class GatedApp:
             if not begun:
                 await send_error(send, ApiError(500, "internal error", code="internal_error", close=True))
         finally:
+            room.close()
             self.count(known, status, time.monotonic() - began)
 
     def count(self, endpoint: str, status: int, seconds: float) -> None:

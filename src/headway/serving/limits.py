@@ -10,6 +10,8 @@ class ServerLimits:
     """Sizes are checked before any work is done; times are in seconds."""
 
     body: int = 1 << 20  # bytes of a request
+    upload: int = 16 << 20  # bytes of a request with files
+    uploads: int = 16  # requests larger than `body` at a time
     header_bytes: int = 16 << 10
     headers: int = 64  # how many
     depth: int = 32  # nested arrays and objects
@@ -20,7 +22,7 @@ class ServerLimits:
     stop_length: int = 64  # characters of one
     log_probs: int = 20  # likeliest tokens beside each token
     messages: int = 256  # of a conversation
-    inputs: int = 256  # texts of one call of another verb
+    inputs: int = 256  # texts or files of one call of another verb
     characters_per_token: int = 8  # a prompt of more characters than this times the context is refused untokenized
 
     header_seconds: float = 5.0  # until the headers of a request are there

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import uvicorn
 
 from headway.errors import ServeError
 from headway.serving.app import ROUTES, App
+from headway.serving.engine_group import EngineGroup, follow, tell_reload
 from headway.serving.gate import Gate, Keys, allowed_hosts, is_loopback
 from headway.serving.gated_app import GatedApp
 from headway.serving.limits import ServerLimits
@@ -30,6 +32,8 @@ class ServerSettings:
     """What `headway serve` is told."""
 
     runs: Sequence[EngineSettings]
+    workers: int = 1  # engines of each run
+    follow: float | None = None  # seconds between two looks for newer weights; None: no look
     host: str = "127.0.0.1"
     port: int = 8080  # 0: any free one
     keys: Sequence[str] = ()
@@ -98,24 +102,48 @@ def serve(settings: ServerSettings) -> None:
 
 async def _served(settings: ServerSettings, listener: socket.socket, port: int) -> None:
     limits, metrics = settings.limits, Metrics()
-    engines = [EngineProcess(each, limits, metrics) for each in settings.runs]
+    groups = [_group(each, settings, metrics) for each in settings.runs]
     hosts = allowed_hosts(settings.host, port, settings.host_names)
-    app = App(engines, Gate(ROUTES, limits, Keys(settings.keys), hosts), metrics)
+    app = App(groups, Gate(ROUTES, limits, Keys(settings.keys), hosts), metrics)
     server = Server(server_config(app, limits))
     server.app = app
-    for engine in engines:
-        engine.start()
-    watchers = [asyncio.ensure_future(_stop_on_failure(engine, server)) for engine in engines]
-    told = asyncio.ensure_future(_tell_ready(engines))
+    for group in groups:
+        group.start()
+    watchers: list[asyncio.Future[None]] = [asyncio.ensure_future(_stop_on_failure(group, server)) for group in groups]
+    watchers.append(asyncio.ensure_future(_tell_ready(groups)))
+    if settings.follow is not None:
+        watchers += [asyncio.ensure_future(follow(group, settings.follow, _tell)) for group in groups]
+    _reload_on_hangup(groups, watchers)
     try:
         await server.serve(sockets=[listener])
     finally:
-        for watcher in (*watchers, told):
+        for watcher in watchers:
             watcher.cancel()
-        await asyncio.gather(*(engine.stop() for engine in engines), return_exceptions=True)
-    failed = [engine.reason for engine in engines if engine.failed.is_set()]
+        await asyncio.gather(*watchers, *(group.stop() for group in groups), return_exceptions=True)
+    failed = [group.reason for group in groups if group.failed.is_set()]
     if failed:
         raise ServeError(failed[0])
+
+
+def _group(run: EngineSettings, settings: ServerSettings, metrics: Metrics) -> EngineGroup:
+    def make(worker: int) -> EngineProcess:
+        return EngineProcess(replace(run, worker=worker), settings.limits, metrics)
+
+    return EngineGroup(run.name, make, workers=settings.workers)
+
+
+def _reload_on_hangup(groups: Sequence[EngineGroup], watchers: list[asyncio.Future[None]]) -> None:
+    """SIGHUP reloads every model; the tasks that do so are added to the watchers."""
+
+    def reload() -> None:
+        watchers.extend(asyncio.ensure_future(tell_reload(group, _tell)) for group in groups)
+
+    with contextlib.suppress(NotImplementedError, AttributeError):  # systems without that signal
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def server_config(app: GatedApp, limits: ServerLimits) -> uvicorn.Config:
@@ -135,19 +163,19 @@ def server_config(app: GatedApp, limits: ServerLimits) -> uvicorn.Config:
     )
 
 
-async def _stop_on_failure(engine: EngineProcess, server: Server) -> None:
-    await engine.failed.wait()
+async def _stop_on_failure(group: EngineGroup, server: Server) -> None:
+    await group.failed.wait()
     server.should_exit = True
 
 
-async def _tell_ready(engines: Sequence[EngineProcess]) -> None:
+async def _tell_ready(groups: Sequence[EngineGroup]) -> None:
     """One line on stderr for each model that is ready for the first time."""
-    waiting = list(engines)
+    waiting = list(groups)
     while waiting:
         await asyncio.sleep(0.05)
-        for engine in [each for each in waiting if each.described is not None]:
-            waiting.remove(engine)
-            print(f"ready: {engine.settings.name} ({_facts(engine.described or {})})", file=sys.stderr, flush=True)
+        for group in [each for each in waiting if each.ready]:
+            waiting.remove(group)
+            _tell(f"ready: {group.name} ({_facts(group.described or {})})")
 
 
 def _facts(described: dict[str, Any]) -> str:

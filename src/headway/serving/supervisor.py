@@ -36,6 +36,7 @@ class EngineSettings:
     run: str  # its folder
     precision: str = "fp32"
     threads: int = 0  # 0: as torch does
+    worker: int = 0  # its number among the engines of the model
 
 
 def engine_down() -> ApiError:
@@ -59,6 +60,7 @@ class EngineProcess:
         self._calls: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._numbers = itertools.count()
         self._heard = 0.0
+        self._weights: asyncio.Future[str] | None = None  # an answer that is waited for
         self._task: asyncio.Task[None] | None = None
         self._stopping = False
 
@@ -66,6 +68,11 @@ class EngineProcess:
     def ready(self) -> bool:
         """Whether it takes work."""
         return self.described is not None
+
+    @property
+    def load(self) -> int:
+        """Requests that it has."""
+        return len(self._inboxes) + len(self._calls)
 
     @property
     def pid(self) -> int | None:
@@ -105,8 +112,18 @@ class EngineProcess:
             self.metrics.add("headway_cancelled_total", model=self.settings.name)
             self._send({"cancel": id})
 
-    async def call(self, verb: str, inputs: list[str], arguments: dict[str, Any], client: str) -> list[Any]:
-        """The results of a verb of the pipeline. Raises ApiError."""
+    async def newest_weights(self) -> str:
+        """A digest of the weights that the run's folder has now; empty if there is no answer."""
+        self._weights = asyncio.get_running_loop().create_future()
+        self._send({"weights": 0})
+        try:
+            async with asyncio.timeout(self.limits.heartbeat_seconds):
+                return await self._weights
+        except TimeoutError:
+            return ""
+
+    async def call(self, verb: str, inputs: list[Any], arguments: dict[str, Any], client: str) -> tuple[list[Any], int]:
+        """The results of a call of the pipeline, and the tokens of its texts. Raises ApiError."""
         if not self.ready:
             raise self.unavailable()
         id = str(next(self._numbers))
@@ -128,8 +145,11 @@ class EngineProcess:
             raise ApiError(400, answer["error"])
         if "failed" in answer:
             raise ApiError(500, "the request failed", code=answer.get("code", "failed"))
-        value: list[Any] = answer["value"]
-        return value
+        return answer["value"], answer["tokens"]
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return {"model": self.settings.name, "worker": str(self.settings.worker)}
 
     def unavailable(self) -> ApiError:
         """Why there is no engine now."""
@@ -207,11 +227,11 @@ class EngineProcess:
                 return
 
     def _receive(self, message: dict[str, Any]) -> None:
-        name = self.settings.name
+        name, of = self.settings.name, self._labels
         if "events" in message:
             for key in ("rows", "waiting"):
-                self.metrics.set(f"headway_{key}", message[key], model=name)
-            self.metrics.set("headway_reserved_tokens", message["reserved"], model=name)
+                self.metrics.set(f"headway_{key}", message[key], **of)
+            self.metrics.set("headway_reserved_tokens", message["reserved"], **of)
             if message["cached"]:
                 self.metrics.add("headway_tokens_total", message["cached"], model=name, kind="cached")
             self.metrics.observe("headway_step_seconds", message["seconds"], model=name)
@@ -226,7 +246,10 @@ class EngineProcess:
         elif "ready" in message:
             self.text = None if message["ready"]["text"] is None else TextModel(message["ready"])
             self.described, self.was_ready = message["ready"], True
-            self.metrics.set("headway_engine_up", 1, model=name)
+            self.metrics.set("headway_engine_up", 1, **of)
+        elif "newest" in message:
+            if self._weights is not None and not self._weights.done():
+                self._weights.set_result(message["newest"])
         elif "fatal" in message and not self.was_ready:
             self._give_up(message["fatal"])
 
@@ -251,7 +274,8 @@ class EngineProcess:
     def _lose(self) -> None:
         """The engine is gone: so are its requests."""
         self.described = None
-        self.metrics.set("headway_engine_up", 0, model=self.settings.name)
+        if not self._stopping:  # else another one may be up in its place
+            self.metrics.set("headway_engine_up", 0, **self._labels)
         for inbox in self._inboxes.values():
             inbox.put_nowait(engine_down())
         self._inboxes.clear()

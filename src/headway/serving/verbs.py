@@ -1,68 +1,59 @@
-"""The verbs of a run's pipeline as calls with JSON arguments: what `/v1/VERB` answers, computed by the engine.
-
-A verb is reachable if it is in this table and the pipeline declares the capability of that name.
-"""
+"""Calls of a run's pipeline, computed by the engine: what is offered, and with files where it reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import base64
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from headway.errors import DataError
-from headway.runs.run import Run
-
-Arguments = Mapping[str, Any]
-
-
-def _score(run: Run, texts: Sequence[str], arguments: Arguments) -> list[Any]:
-    from headway.tasks.capabilities import Scores
-
-    scores = run.require(Scores)
-    found = []
-    for text in texts:
-        pairs = scores.score_line(text)
-        tokens = [{"token": token, "log_prob": nats} for token, nats in pairs]
-        found.append({"total": sum(nats for _, nats in pairs), "tokens": tokens})
-    return found
+from headway.data.unknown_tokens import tallied
+from headway.errors import DataError, HeadwayError, NonFiniteError, one_line
+from headway.serving.requests import Call
+from headway.tasks.json_calls import call as call_pipeline
 
 
-def _embed(run: Run, texts: Sequence[str], arguments: Arguments) -> list[Any]:
-    from headway.tasks.capabilities import Embeds
-
-    vectors: list[Any] = run.require(Embeds).embed(texts).tolist()
-    return vectors
-
-
-def _classify(run: Run, texts: Sequence[str], arguments: Arguments) -> list[Any]:
-    from headway.tasks.capabilities import Classifies
-
-    classifier = run.require(Classifies)
-    if classifier.reads != "text":
-        raise DataError(f"this run classifies a {classifier.reads}, not a text: use `headway classify`")
-    top = {"top": arguments["top"]} if arguments.get("top") is not None else {}
-    return [each.to_json("text") for each in classifier.classify(texts, **top)]
+def computed(pipeline: object, call: Call) -> tuple[list[Any], int]:
+    """The results of a call, and the tokens of its texts. Raises HeadwayError, in words that a client may read."""
+    with tallied() as tally, tempfile.TemporaryDirectory(prefix="headway-") as folder:
+        inputs, named = _inputs(call, Path(folder))
+        try:
+            results = call_pipeline(pipeline, call.verb, inputs, call.arguments)
+        except NonFiniteError:
+            raise
+        except HeadwayError as error:
+            raise DataError(named(one_line(error))) from error
+        return _renamed(results, named), tally.tokens
 
 
-def _tag(run: Run, texts: Sequence[str], arguments: Arguments) -> list[Any]:
-    from headway.tasks.capabilities import Tags
+def _inputs(call: Call, folder: Path) -> tuple[list[Any], Callable[[str], str]]:
+    """Inputs as the pipeline takes them, files in a folder, and what gives a text the names that clients know."""
+    inputs: list[Any] = []
+    names: dict[str, str] = {}
+    for number, given in enumerate(call.inputs):
+        if isinstance(given, dict) and "data" in given:
+            path = folder / f"{number}{given['suffix']}"
+            path.write_bytes(base64.b64decode(given["data"]))
+            names[str(path)] = given["name"]
+            inputs.append(path)
+        else:
+            inputs.append(given)
 
-    found = run.require(Tags).tag(texts)
-    return [{"words": each.words, "tags": each.tags, "probabilities": each.probabilities} for each in found]
+    def named(text: str) -> str:
+        for path, name in reversed(names.items()):  # 10 before 1
+            text = text.replace(path, name)
+        return text.replace(str(folder), "")
+
+    return inputs, named if names else lambda text: text
 
 
-def _translate(run: Run, texts: Sequence[str], arguments: Arguments) -> list[Any]:
-    beam, best = arguments.get("beam"), arguments.get("n_best") or 1
-    if beam is None and best > getattr(run.task, "beam", best):
-        beam = best  # as many hypotheses as are asked for
-    found = run.translate(texts, beam=beam, n_best=best)
-    return [{"translations": lines} for lines in found]
-
-
-VERBS: dict[str, Callable[[Run, Sequence[str], Arguments], list[Any]]] = {
-    "score": _score,
-    "embed": _embed,
-    "classify": _classify,
-    "tag": _tag,
-    "translate": _translate,
-}
-OPTIONS = {"classify": ("top",), "translate": ("beam", "n_best")}  # of each verb, all positive integers
+def _renamed(value: Any, named: Callable[[str], str]) -> Any:
+    """A result with the names of files as clients know them."""
+    if isinstance(value, str):
+        return named(value)
+    if isinstance(value, list):
+        return [_renamed(each, named) for each in value]
+    if isinstance(value, dict):
+        return {key: _renamed(each, named) for key, each in value.items()}
+    return value

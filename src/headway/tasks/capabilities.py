@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from headway.errors import ConfigError
 from headway.tasks.base import ignore
+from headway.tasks.json_calls import FILE, QUESTION, TEXT, integer, json_call, number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from headway.tasks.translation.translator import Translator
 
 PictureKind = Literal["png", "svg"]
+BEAM = integer(1, 64, "hypotheses of the search; by default the recipe's")
 
 
 class Capability(ABC):
@@ -129,6 +131,15 @@ class Scores(Capability):
         """The same of a line as `headway score` reads it."""
         return self.score(line)
 
+    @json_call(TEXT)
+    def call_score(self, inputs: Sequence[str]) -> list[Any]:
+        """The log-probability of each text in nats, and of its tokens; a translation is a line of `headway score`."""
+        scored = [self.score_line(line) for line in inputs]
+        return [
+            {"total": sum(nats for _, nats in pairs), "tokens": [{"token": t, "log_prob": nats} for t, nats in pairs]}
+            for pairs in scored
+        ]
+
 
 class Classifies(Capability):
     """Names the likeliest classes of an input: an image, a sound, a text, or the sets of a file; or says a number."""
@@ -156,6 +167,11 @@ class Classifies(Capability):
         """Each word of a text with what it adds to the answer. Raises ConfigError where no text is classified."""
         raise ConfigError(f"--words is for classifiers of texts; this run classifies {self.reads}s")
 
+    @json_call(lambda self: TEXT if self.reads == "text" else FILE, top=integer(1, 1000, "classes of each input"))
+    def call_classify(self, inputs: Sequence[str | Path], **options: Any) -> list[Any]:
+        """The likeliest classes, or the number, of each text (a pair has a tab between), image, sound or set."""
+        return [each.to_json(self.reads) for each in self.classify(inputs, **options)]
+
 
 class Tags(Capability):
     """Names a tag for each word of a text."""
@@ -165,6 +181,11 @@ class Tags(Capability):
     @abstractmethod
     def tag(self, texts: Sequence[str | Sequence[str]]) -> list[TagPrediction]:
         """The likeliest tag of each word; a text is a string, or its words. Raises DataError for one without words."""
+
+    @json_call(TEXT)
+    def call_tag(self, inputs: Sequence[str]) -> list[Any]:
+        """The likeliest tag of each word of each text, and the entities they make."""
+        return [each.to_json() for each in self.tag(inputs)]
 
 
 class Answers(Capability):
@@ -185,6 +206,21 @@ class Answers(Capability):
         threshold without use and for choices where none are chosen from, or the other way round.
         """
 
+    @json_call(
+        QUESTION,
+        top=integer(1, 64, "answers to each question"),
+        threshold=number(-1000, 1000, "no answer where its score is above the best span's by more"),
+    )
+    def call_answer(self, inputs: Sequence[Mapping[str, Any]], **options: Any) -> list[Any]:
+        """The best answers to each question about its context, or the best of its choices."""
+        from headway.tasks.answers import AskedQuestion
+
+        asked = [
+            AskedQuestion(each.get("context", ""), each.get("question", ""), tuple(each.get("choices", ())))
+            for each in inputs
+        ]
+        return [each.to_json() for each in self.answer(asked, **options)]
+
 
 class Captions(Capability):
     """Writes a sentence about an image."""
@@ -194,6 +230,11 @@ class Captions(Capability):
     @abstractmethod
     def caption(self, images: Sequence[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A caption for each image file. Raises DataError naming a file that cannot be read."""
+
+    @json_call(FILE, searches=True, beam=BEAM)
+    def call_caption(self, inputs: Sequence[Path], **options: Any) -> list[Any]:
+        """A sentence about each image."""
+        return [each.to_json() for each in self.caption(inputs, **options)]
 
     @abstractmethod
     def attention_maps(self, captions: Sequence[Caption]) -> list[AttentionMap]:
@@ -211,6 +252,11 @@ class Transcribes(Capability):
     def transcribe(self, sounds: Sequence[str | Path], *, beam: int | None = None) -> list[Transcript]:
         """The text of each sound file. Raises DataError naming a file that cannot be read."""
 
+    @json_call(FILE, searches=True, beam=BEAM)
+    def call_transcribe(self, inputs: Sequence[Path], **options: Any) -> list[Any]:
+        """What is said in each sound (WAV)."""
+        return [each.to_json() for each in self.transcribe(inputs, **options)]
+
 
 class EstimatesPose(Capability):
     """Finds the keypoints of the person in an image."""
@@ -226,6 +272,11 @@ class EstimatesPose(Capability):
     def pose(self, images: Sequence[str | Path]) -> list[EstimatedPose]:
         """The keypoints of the person in each image file. Raises DataError naming a file that cannot be read."""
 
+    @json_call(FILE)
+    def call_pose(self, inputs: Sequence[Path]) -> list[Any]:
+        """The keypoints of the person in each image: x and y in pixels as the model reads it, and the heat there."""
+        return [each.to_json(self.keypoint_names) for each in self.pose(inputs)]
+
 
 class Detects(Capability):
     """Finds the objects in an image."""
@@ -239,6 +290,11 @@ class Detects(Capability):
         Raises DataError naming a file that cannot be read, ConfigError for a threshold outside 0 to 1.
         """
 
+    @json_call(FILE, threshold=number(0, 1, "the least score (default: 0.5)"))
+    def call_detect(self, inputs: Sequence[Path], **options: Any) -> list[Any]:
+        """The objects in each image, the surest first, their boxes as x, y, width and height in its pixels."""
+        return [each.to_json() for each in self.detect(inputs, **options)]
+
 
 class Embeds(Capability):
     """Gives a vector for each text."""
@@ -248,6 +304,12 @@ class Embeds(Capability):
     @abstractmethod
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector a text (N, D)."""
+
+    @json_call(TEXT)
+    def call_embed(self, inputs: Sequence[str]) -> list[Any]:
+        """A vector for each text."""
+        vectors: list[Any] = self.embed(inputs).tolist()
+        return vectors
 
 
 class Plays(Capability):

@@ -57,10 +57,7 @@ def execute(arguments: Namespace) -> None:
     pipeline = found.require(Captions)
     captions = pipeline.caption(arguments.image, beam=arguments.beam)
     if arguments.json:
-        rows = [
-            {"image": each.image, "caption": each.text, "log_probability": each.log_probability} for each in captions
-        ]
-        print(json.dumps({"images": len(captions), "captions": rows}))
+        print(json.dumps({"images": len(captions), "captions": [each.to_json() for each in captions]}))
     else:
         for each in captions:
             print(_line(each))

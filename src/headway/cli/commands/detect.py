@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.errors import ConfigError
@@ -53,7 +53,7 @@ def execute(arguments: Namespace) -> None:
     _expect_out(arguments)
     found = load_run(arguments).require(Detects)
     detected = found.detect(arguments.image, threshold=arguments.threshold)
-    values = json.dumps(_values(detected))
+    values = json.dumps({"images": len(detected), "detections": [each.to_json() for each in detected]})
     if arguments.json:
         print(values)
     else:
@@ -83,22 +83,6 @@ def _expect_out(arguments: Namespace) -> None:
     if Path(arguments.out).suffix:
         raise ConfigError(f"--out {arguments.out}, allowed: a folder, or a name that ends in {JSON}")
     expect_new(Path(arguments.out))
-
-
-def _values(detected: Sequence[DetectedObjects]) -> dict[str, Any]:
-    rows = [
-        {
-            "image": each.image,
-            "width": each.size[0],
-            "height": each.size[1],
-            "objects": [
-                {"class": name, "score": score, "box": box}  # x, y, width, height in pixels
-                for name, score, box in zip(each.classes, each.scores.tolist(), each.boxes.tolist(), strict=True)
-            ],
-        }
-        for each in detected
-    ]
-    return {"images": len(rows), "detections": rows}
 
 
 def _draw(target: str, detected: Sequence[DetectedObjects]) -> None:

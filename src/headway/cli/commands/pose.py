@@ -34,14 +34,7 @@ def execute(arguments: Namespace) -> None:
     pipeline = found.require(EstimatesPose)
     names, poses = pipeline.keypoint_names, pipeline.pose(arguments.image)
     if arguments.json:
-        rows = [
-            {
-                "image": each.image,
-                "size": each.pixels.shape[-1],
-                "keypoints": dict(zip(names, each.keypoints.tolist(), strict=True)),  # x, y, the heat there
-            }
-            for each in poses
-        ]
+        rows = [each.to_json(names) for each in poses]
         print(json.dumps({"images": len(poses), "poses": rows}))
     else:
         for each in poses:

@@ -18,6 +18,7 @@ EXAMPLES = (
     "headway serve runs/gpt-char                                 on http://127.0.0.1:8080, for this machine only",
     "headway serve runs/gpt-char --port 0 --precision int8       any free port; the first line says which",
     "headway serve chat=runs/chat fr=runs/en-fr                  several runs, each under a name",
+    "headway serve runs/fr --follow                              a run that still trains: newer weights as they come",
     "headway serve runs/chat --host 0.0.0.0 --key-file keys.txt --host-name chat.example.org",
 )
 NEEDS_TORCH = False  # the front process stays small: engines import it
@@ -45,7 +46,23 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=options.count,
         default=0,
         metavar="N",
-        help="of each engine; 0: all cores (default: %(default)s)",
+        help="of each engine; 0: all cores, divided among the workers (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=options.positive,
+        default=1,
+        metavar="N",
+        help="engine processes of each run, which share its requests (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--follow",
+        type=options.positive,
+        nargs="?",
+        const=5,
+        metavar="SECONDS",
+        help="look for newer weights of the runs, which may still train, this often (5 without a number), and load "
+        "them without losing a request",
     )
     parser.add_argument(
         "--rows",
@@ -99,6 +116,8 @@ def execute(arguments: Namespace) -> None:
     serve(
         ServerSettings(
             runs=_engines(arguments),
+            workers=arguments.workers,
+            follow=arguments.follow,
             host=arguments.host,
             port=arguments.port,
             keys=keys,
@@ -111,6 +130,9 @@ def execute(arguments: Namespace) -> None:
 def _engines(arguments: Namespace) -> list[EngineSettings]:
     from headway.serving.supervisor import EngineSettings
 
+    threads = arguments.threads
+    if not threads and arguments.workers > 1:
+        threads = max(1, len(os.sched_getaffinity(0)) // arguments.workers)
     found = {}
     for given in arguments.runs:
         name, equals, folder = given.partition("=")
@@ -118,5 +140,5 @@ def _engines(arguments: Namespace) -> list[EngineSettings]:
             name, folder = Path(given).name, given
         if not name or name in found:
             raise ConfigError(f"two runs are called {name!r}: give each a name, NAME=FOLDER")
-        found[name] = EngineSettings(name=name, run=folder, precision=arguments.precision, threads=arguments.threads)
+        found[name] = EngineSettings(name=name, run=folder, precision=arguments.precision, threads=threads)
     return list(found.values())

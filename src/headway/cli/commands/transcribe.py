@@ -32,15 +32,7 @@ def execute(arguments: Namespace) -> None:
     found = load_run(arguments)
     transcripts = found.transcribe(arguments.sound, beam=arguments.beam)
     if arguments.json:
-        rows = [
-            {
-                "sound": each.sound,
-                "text": each.text,
-                "log_probability": each.log_probability,
-                "seconds": each.seconds,
-            }
-            for each in transcripts
-        ]
+        rows = [each.to_json() for each in transcripts]
         print(json.dumps({"sounds": len(transcripts), "transcripts": rows}))
         return
     for each in transcripts:

@@ -39,6 +39,10 @@ class Caption:
     pixels: Pixels  # (3, H, W)
     tokens: tuple[int, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        """What `headway caption --json` prints of an image."""
+        return {"image": self.image, "caption": self.text, "log_probability": self.log_probability}
+
 
 class CaptioningPipeline(Pipeline, Captions):
     """Image files in, sentences out."""

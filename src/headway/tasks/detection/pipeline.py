@@ -56,6 +56,12 @@ class DetectedObjects:
     scores: NDArray[np.float64]
     boxes: NDArray[np.float64]
 
+    def to_json(self) -> dict[str, Any]:
+        """What `headway detect --json` prints of an image."""
+        found = zip(self.classes, self.scores.tolist(), self.boxes.tolist(), strict=True)
+        objects = [{"class": name, "score": score, "box": box} for name, score, box in found]  # x, y, width, height
+        return {"image": self.image, "width": self.size[0], "height": self.size[1], "objects": objects}
+
 
 class DetectionPipeline(Pipeline, Detects):
     """Image files in, classes and boxes out."""

@@ -45,6 +45,14 @@ class EstimatedPose:
     pixels: Pixels
     keypoints: NDArray[np.float32]
 
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        """What `headway pose --json` prints of an image, with the names of the keypoints."""
+        return {
+            "image": self.image,
+            "size": self.pixels.shape[-1],
+            "keypoints": dict(zip(names, self.keypoints.tolist(), strict=True)),  # x, y, the heat there
+        }
+
 
 class PosePipeline(Pipeline, EstimatesPose):
     """Image files in, keypoints out."""

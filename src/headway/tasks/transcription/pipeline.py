@@ -40,6 +40,15 @@ class Transcript:
     seconds: float
     tokens: tuple[int, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        """What `headway transcribe --json` prints of a sound."""
+        return {
+            "sound": self.sound,
+            "text": self.text,
+            "log_probability": self.log_probability,
+            "seconds": self.seconds,
+        }
+
 
 class TranscriptionPipeline(Pipeline, Transcribes):
     """Sound files in, texts out."""

@@ -17,6 +17,7 @@ from headway.decoding.non_finite import expect_log_probabilities
 from headway.errors import ConfigError, DataError, TooLongError
 from headway.tasks.base import EvaluateRequest, Pipeline, Progress, RunParts, Task, article, ignore, split_of
 from headway.tasks.capabilities import Scores, Translates
+from headway.tasks.translation.calls import TranslationCalls
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
 from headway.tasks.translation.search import TranslationSearch, before_source
 
@@ -52,7 +53,7 @@ class TranslatedSplit:
     report: TranslationReport
 
 
-class TranslationPipeline(Pipeline, Translates, Scores):
+class TranslationPipeline(Pipeline, TranslationCalls, Scores):
     """Source sentences in, target sentences out."""
 
     evaluate_options = frozenset({"beam", "metric", "compare", "out", "plot"})
@@ -60,7 +61,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
     def __init__(self, task: Task, parts: RunParts) -> None:
         super().__init__(task, parts)
         assert isinstance(task, Translation)
-        self.config = task
+        self.config, self.recipe_beam = task, task.beam
         self.stepper: Stepper[Any] = self.model  # type: ignore[assignment]
 
     @cached_property
