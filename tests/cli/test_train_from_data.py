@@ -96,6 +96,16 @@ def test_neither_preset_nor_data_and_data_that_is_not_recognised_are_a_line(tmp_
     assert "\n" not in error
 
 
+def test_a_file_as_a_language_is_answered_by_its_ending_and_the_folder(tmp_path, capsys):
+    corpus(tmp_path, "train.en", "train.de.gz")
+    for option, language in (("--source", "en"), ("--target", "de.gz")):
+        assert main(["train", option, str(tmp_path / f"train.{language}")]) == 2
+        error = capsys.readouterr().err
+        assert (
+            f"a file, expected the ending of the files ({language[:2]}) or a column; --data takes the folder" in error
+        )
+
+
 def test_a_classifier_names_its_own_data_in_errors(tmp_path, capsys):
     """TRIALS B bug 10: "parallel text is a folder or a file that ends with …" for a classifier."""
     path = write(tmp_path / "x.txt", "a text\n")

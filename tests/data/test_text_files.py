@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headway.data import files
-from headway.data.text_files import languages, load_parallel, load_text
+from headway.data.parallel_files import languages
+from headway.data.text_files import load_parallel, load_text
 from headway.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -255,7 +256,7 @@ def test_a_folder_of_tables_has_their_splits_and_json_is_not_text(tmp_path):
         "test": "c\n",
     }
     fill(tmp_path / "other", t_json="[]")
-    assert "JSON is not read as plain text" in error(load_text, tmp_path / "other" / "t.json")
+    assert ".json is a document: a text ends with .txt" in error(load_text, tmp_path / "other" / "t.json")
 
 
 def test_the_languages_of_a_folder_are_the_endings_of_its_training_files(tmp_path):

@@ -297,6 +297,17 @@ def test_a_folder_of_images_without_classes_gets_its_next_step(tmp_path):
     assert ".heic is an image in a format that is not read: convert" in line(recognise, str(tmp_path / "phone"))
 
 
+def test_class_folders_in_the_only_folder_of_a_folder_are_named(tmp_path):
+    """As an archive unpacks: photos/photos/cat. It was one class, without a word on where the classes are."""
+    photos(tmp_path / "photos" / "photos")
+    inner = tmp_path / "photos" / "photos"
+    told = line(recognise, str(tmp_path / "photos"))
+    assert f"1 class (photos), expected at least 2; {inner} holds 2 folders (cat, dog): --data {inner}" in told
+    assert recognise(str(inner)).preset == "sl-vit-tiny"
+    photos(tmp_path / "one", classes=("cat",))
+    assert line(recognise, str(tmp_path / "one")).endswith("1 class (cat), expected at least 2")
+
+
 def test_class_folders_are_images_whatever_lies_beside_them(tmp_path):
     """One empty folder made a folder of photos with a README a text to model."""
     photos(tmp_path)
@@ -410,7 +421,7 @@ def test_built_in_sets_of_tags_and_questions_are_recognised():
 def test_a_poem_and_other_json_are_neither_tags_nor_questions(tmp_path):
     poem = write(tmp_path / "poem.txt", "two words\nper line\n\nand more\nof them\n" * 20)
     assert recognise(str(poem)).preset == "gpt-char"
-    with pytest.raises(DataError, match="JSON is not read as plain text"):
+    with pytest.raises(DataError, match=r"\.json is a document: a text ends with \.txt"):
         recognise(str(write(tmp_path / "other.json", '{"data": [1]}')))
 
 

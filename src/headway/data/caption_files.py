@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.counts import counted
 from headway.data.files import inside, listing, names, read_lines
-from headway.data.image_files import ALIASES, SPLITS
+from headway.data.split_files import ALIASES, SPLITS
 from headway.documents import read_json
 from headway.errors import DataError, one_line, shown
 

@@ -30,7 +30,9 @@ class DataConfig:
     classes: tuple[str, ...] = ()  # by class index; () takes the classes of the data
     val: str = ""  # of images or sounds: the split to validate on; "" takes val, else holds out a tenth of train
     share: float = 1.0  # of images: the fraction of each class of train to use; smaller subsets are part of larger
-    skip_bad: bool = False  # skip unreadable images and sounds, and rows without a text or a label, instead of stopping
+    skip_bad: bool = (
+        False  # skip unreadable images and sounds, rows without a text or a label, and broken rows, instead of stopping
+    )
     cache: str = "~/.cache/headway"  # tokenised text, decoded images and frames of sounds, by content hash
 
     def __post_init__(self) -> None:

@@ -88,11 +88,16 @@ class Dataset:
     sample: Callable[[int, int], list[Pixels]] | None = None  # (count, size): a few held-out images, without loading
 
 
-def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
-    """Parallel text by name or path. Raises DataError for what is neither, or not parallel."""
+def load_parallel(
+    spec: str | Path, source: str, target: str, *, errors: Errors = "strict", skip_bad: bool = False
+) -> ParallelText:
+    """Parallel text by name or path; `skip_bad` leaves out rows that cannot be read.
+
+    Raises DataError for what is neither, or not parallel.
+    """
     dataset = find_dataset(spec, "parallel text")
     if dataset is None:
-        return text_files.load_parallel(spec, source, target, errors=errors)
+        return text_files.load_parallel(spec, source, target, errors=errors, skip_bad=skip_bad)
     return _directed(dataset.load(), source, target)
 
 
@@ -268,6 +273,11 @@ def _unknown(name: str) -> DataError:
     known = list(dict.fromkeys([*(entry.name for entry in BUILT_IN), *plugins(GROUP)]))
     if not name:
         return DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
+    if "://" in name:
+        raise NoDataSetError(f"{name!r}: an address; headway downloads nothing: fetch it and pass the file or folder")
+    parts = [part.strip() for part in name.split(",")]
+    if len(parts) > 1 and all(map(_exists, parts)):
+        raise NoDataSetError(f"{name!r}: {len(parts)} paths, expected one, a file or a folder that holds the files")
     hint = did_you_mean_path(name) or did_you_mean(name, known)
     return NoDataSetError(f"{name!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")
 

@@ -110,11 +110,18 @@ def names(paths: Iterable[Path], *, most: int = 20) -> str:
 def contents(folder: Path, *, most: int = 20) -> str:
     """The names of what a folder holds, of folders with a slash, for an error message."""
     try:
-        entries = sorted(folder.iterdir())
+        return listed(entries(folder), most=most) or "nothing"
+    except DataError as error:
+        return f"what {str(error).removeprefix(f'{folder}: ')}"
+
+
+def entries(folder: Path) -> list[str]:
+    """The names of what a folder holds, sorted, of folders with a slash, without hidden ones. Raises DataError."""
+    try:
+        there = sorted(folder.iterdir())
     except OSError as error:
-        return f"what cannot be read ({error.strerror})"
-    there = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if not entry.name.startswith(".")]
-    return listed(there, most=most) or "nothing"
+        raise DataError(f"{folder}: cannot be read ({error.strerror})") from None
+    return [f"{each.name}/" if each.is_dir() else each.name for each in there if not each.name.startswith(".")]
 
 
 def listed(found: Sequence[str], *, most: int = 20) -> str:

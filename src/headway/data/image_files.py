@@ -13,12 +13,11 @@ from headway.data.files import inside, listed, listing, names, read_bytes, read_
 from headway.data.idx import read_idx
 from headway.data.image_decoding import ENDINGS, EncodedImage
 from headway.data.parquet_files import column_names, is_text, leaf_names, missing_column, open_parquet, read_columns
+from headway.data.split_files import SPLITS, split_name
 from headway.documents import parse_json
 from headway.errors import DataError, one_line, shown
 
 IDX = (("-images-idx3-ubyte", "-labels-idx1-ubyte"), ("-images.idx3-ubyte", "-labels.idx1-ubyte"))
-SPLITS = ("train", "val", "test")  # folders of these names are splits, others are classes
-ALIASES = {"valid": "val", "validation": "val", "dev": "val", "t10k": "test"}
 NAMES = "classes.txt"  # beside parquet, IDX or CIFAR: one class name per line, by class index
 IMAGE_COLUMNS, LABEL_COLUMNS = ("image", "img", "picture"), ("label", "labels", "class", "fine_label")
 
@@ -144,12 +143,6 @@ def _class_name(folder: Path) -> str:
     except UnicodeEncodeError:
         raise DataError(f"{folder.parent}: the folder name {shown(folder.name)} is not UTF-8") from None
     return folder.name
-
-
-def split_name(name: str) -> str:
-    """The split that a file or folder of this name holds: train, val, test, or the name itself."""
-    name = name.split("-0")[0]  # train-00000-of-00001, as on the Hugging Face hub
-    return ALIASES.get(name, name)
 
 
 def _listed(folder: Path) -> tuple[str, ...]:

@@ -16,15 +16,9 @@ from headway.data.cifar import SIDE, find_cifar
 from headway.data.files import listed, listing
 from headway.data.idx import read_idx
 from headway.data.image_decoding import FORMATS
-from headway.data.image_files import (
-    IMAGE_COLUMNS,
-    LABEL_COLUMNS,
-    SPLITS,
-    find_idx,
-    split_name,
-    subfolders,
-)
+from headway.data.image_files import IMAGE_COLUMNS, LABEL_COLUMNS, find_idx, subfolders
 from headway.data.parquet_files import column_names, open_parquet
+from headway.data.split_files import SPLITS, split_name
 from headway.errors import DataError
 
 MOST_FILES = 100_000  # entries of a class folder that are looked at
@@ -78,7 +72,7 @@ def _class_folders(path: Path) -> ImageSurvey | None:
         if 2 * len(found) <= len(classes):
             continue
         if len(classes) < 2:
-            raise DataError(f"{path}: 1 class ({listed([classes[0].name])}), expected at least 2")
+            raise DataError(f"{path}: 1 class ({listed([classes[0].name])}), expected at least 2{_step(classes[0])}")
         files = {each: list(_files(each, endings, MOST_FILES)) for each in found}
         names = ", ".join(f"{each.name}/" for each in found[:3]) + (", …" if len(found) > 3 else "")
         count = sum(map(len, files.values()))
@@ -87,6 +81,14 @@ def _class_folders(path: Path) -> ImageSurvey | None:
         side = 0 if sounds else _side(files)
         return ImageSurvey(sign=sign, count=count, side=side, sounds=sounds, whole=found == classes)
     return None
+
+
+def _step(folder: Path) -> str:
+    """What to pass instead of the only folder of a folder, as archives unpack, that holds the class folders itself."""
+    inner = subfolders(folder)
+    if len(inner) < 2:
+        return ""
+    return f"; {folder} holds {len(inner)} folders ({listed([each.name for each in inner], most=3)}): --data {folder}"
 
 
 def _files(folder: Path, endings: tuple[str, ...], most: int) -> Iterator[Path]:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from headway.data.config import DataConfig
 from headway.data.files import Errors, listed, listing, read_chunks, without_gz
-from headway.data.image_files import SPLITS, split_name, subfolders
+from headway.data.image_files import subfolders
+from headway.data.split_files import SPLITS, split_name
 from headway.data.tables import SUFFIXES, read_rows, suffix
 from headway.data.text_files import load_parallel, table_splits
 from headway.documents import parse_json

@@ -19,6 +19,9 @@ ADVICE = {
     UNREAD_IMAGES: "an image in a format that is not read: convert it to JPEG or PNG",
     (".mp3", ".m4a", ".flac", ".ogg", ".opus", ".aac"): "compressed sound: convert it to WAV",
     (".mp4", ".mov", ".avi", ".mkv", ".webm"): "a video: save its frames as images or its sound as WAV",
+    (".json",): "a document: a text ends with .txt; a table has one object a line and ends with .jsonl. Of a list of "
+    """objects, `python3 -c "import json, sys; [print(json.dumps(row)) for row in json.load(sys.stdin)]" < FILE.json """
+    "> FILE.jsonl` makes one",
     (".gguf", ".safetensors", ".onnx", ".pt", ".pth"): "a model, not data: `headway import` reads GGUF files and "
     "model folders of Hugging Face",
 }
@@ -33,7 +36,8 @@ def is_other(path: Path) -> bool:
 def advice(path: Path) -> str:
     """What to do with a file or folder that is not read, by the commonest ending; empty if there is no advice."""
     if not path.is_dir():
-        return f"{path.suffix.lower()} is {_ADVICE[path.suffix.lower()]}" if is_other(path) else ""
+        step = f"{path.suffix.lower()} is {_ADVICE[path.suffix.lower()]}" if is_other(path) else ""
+        return step.replace("FILE.", f"{path.with_suffix('')}.")
     endings = Counter(each.suffix.lower() for each in _files(path))
     if endings and max(endings, key=endings.__getitem__) in image_decoding.ENDINGS:
         pictures = sum(endings[each] for each in image_decoding.ENDINGS)

@@ -69,6 +69,24 @@ def leaf_names(file: Any) -> list[str]:
     return [file.schema.column(index).path for index in range(len(file.schema))]
 
 
+def text_fields(file: Any) -> list[str]:
+    """The fields of the structs of an open file that hold nothing but strings, as in `translation.en`."""
+    found: dict[str, list[Any]] = {}
+    for index in range(len(file.schema)):
+        leaf = file.schema.column(index)
+        found.setdefault(leaf.path.partition(".")[0], []).append(leaf)
+    return [
+        leaf.path
+        for root, leaves in found.items()
+        if root != leaves[0].path and all(_is_string(leaf) and leaf.path.count(".") == 1 for leaf in leaves)
+        for leaf in leaves
+    ]
+
+
+def _is_string(leaf: Any) -> bool:
+    return bool(leaf.logical_type.type == "STRING" and leaf.max_repetition_level == 0)
+
+
 def is_text(file: Any, name: str) -> bool:
     """Whether a column of an open file holds strings or bytes."""
     names = leaf_names(file)

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headway.data.parquet_files import column_names, leaf_names, list_names, open_parquet, read_columns
+from headway.data.parquet_files import column_names, leaf_names, list_names, open_parquet, read_columns, text_fields
 from headway.data.tables import read_objects, read_separated, suffix
 from headway.data.text_files import table_splits
 from headway.errors import DataError
@@ -117,13 +117,20 @@ def _jsonl(path: Path) -> TableSurvey:
     objects = [row for _, row in islice(read_objects(path, errors="replace"), ROWS)]
     if not objects:
         raise DataError(f"{path}: an empty table, expected a row")
+    lists = {name: cells for name in objects[0] if (cells := _names([row.get(name) for row in objects]))}
+    objects = [_with_fields(row) for row in objects]
     columns = tuple(
         name for name in objects[0] if all(isinstance(row.get(name), str | int | float | None) for row in objects)
     )
     rows = tuple(tuple(_cell(row.get(name)) for name in columns) for row in objects)
     count = len(rows) if len(rows) < ROWS else _estimate(path, rows, len('"": "", '))
-    lists = {name: cells for name in objects[0] if (cells := _names([row.get(name) for row in objects]))}
     return TableSurvey(path=path, columns=columns, rows=rows, count=count, lists=lists)
+
+
+def _with_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """A row, and the fields of the objects in it: `translation.en`."""
+    inner = {name: value for name, value in row.items() if isinstance(value, dict)}
+    return row | {f"{name}.{key}": cell for name, value in inner.items() for key, cell in value.items()}
 
 
 def _parquet(path: Path) -> TableSurvey:
@@ -134,6 +141,7 @@ def _parquet(path: Path) -> TableSurvey:
             for name in column_names(file)
             if name in leaves and file.schema.column(leaves.index(name)).max_repetition_level == 0
         )
+        columns += tuple(text_fields(file))
         count = int(file.metadata.num_rows)
         listed = list_names(file)
     lists = {name: cells for name in listed if (cells := _names(_first_lists(path, name)))}

@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.data.csv_files import read_csv
 from headway.data.files import Errors, listed, read_lines, without_gz
-from headway.data.parquet_files import column_names, missing_column, open_parquet, read_columns
+from headway.data.parquet_files import column_names, missing_column, open_parquet, read_columns, text_fields
 from headway.documents import parse_json
 from headway.errors import DataError, NoColumnError, one_line, shown
 from headway.suggestions import did_you_mean
@@ -39,11 +39,12 @@ def read_rows(
 ) -> Iterator[tuple[str, ...]]:
     """The cells of these columns, row by row. Raises DataError naming the file and the line or row.
 
-    Columns go by name: the header of TSV and CSV, the keys of JSONL. TSV and CSV without a header have columns by
-    number, from "1"; TSV with as many columns as are asked for may also have them in this order. `numbers` allows whole
-    numbers and truth values in JSONL and parquet, for instance as classes. In the columns `values` they may also have
-    other numbers, null ("" here) and lists, which become JSON: labels. A row of TSV or CSV with more or fewer cells
-    than the first is left out if there is an `on_bad_row`, which is told, and raises RowWidthError otherwise.
+    Columns go by name: the header of TSV and CSV, the keys of JSONL, `translation.en` for a field of an object in a
+    row. TSV and CSV without a header have columns by number, from "1"; TSV with as many columns as are asked for may
+    also have them in this order. `numbers` allows whole numbers and truth values in JSONL and parquet, for instance as
+    classes. In the columns `values` they may also have other numbers, null ("" here) and lists, which become JSON:
+    labels. A row of TSV or CSV with more or fewer cells than the first is left out if there is an `on_bad_row`, which
+    is told, and raises RowWidthError otherwise.
     """
     kind = suffix(path)
     if kind in (".tsv", ".csv"):
@@ -136,7 +137,7 @@ def _parquet(
     path: Path, columns: Sequence[str], errors: Errors, numbers: bool, values: Collection[str]
 ) -> Iterator[tuple[str, ...]]:
     with open_parquet(path) as file:
-        there = column_names(file)
+        there = [*column_names(file), *text_fields(file)]
     for name in columns:
         if name not in there:
             raise missing_column(path, shown(name), there)
@@ -158,7 +159,10 @@ def _written(value: Any) -> Any:
 
 
 def text_of(where: str, row: dict[str, Any], key: str, errors: Errors = "strict", numbers: bool = False) -> str:
-    """The text of an object at a key. Raises DataError."""
+    """The text of an object at a key, or at a key of an object in it (`translation.en`). Raises DataError."""
+    outer, _, inner = key.partition(".")
+    if key not in row and isinstance(row.get(outer), dict) and inner in row[outer]:
+        return _string(where, key, row[outer][inner], errors, numbers)
     if key not in row:
         raise DataError(f"{where}: no key {shown(key)}; there are: {listed([shown(name) for name in row]) or 'none'}")
     return _string(where, key, row[key], errors, numbers)

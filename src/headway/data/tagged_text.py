@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from headway.data.datasets import find_dataset
 from headway.data.files import Errors, listed, listing, names, read_lines, without_gz
-from headway.data.image_files import ALIASES
+from headway.data.split_files import ALIASES
 from headway.data.tables import read_objects
 from headway.data.token_store import fingerprint
 from headway.errors import DataError, one_line, shown

@@ -6,85 +6,24 @@ A split is an iterable that can be iterated repeatedly: pairs of lines for paral
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby, islice, zip_longest
+from functools import partial
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
-from headway.counts import counted
-from headway.data.files import Errors, contents, in_lines, listed, listing, names, read_chunks, read_lines, without_gz
+from headway.data.files import Errors, contents, in_lines, listed, listing, names, read_chunks, without_gz
+from headway.data.other_files import advice
+from headway.data.pair_rows import PairFiles, TableRows
+from headway.data.parallel_files import aligned_files, expect_train
 from headway.data.prepared_store import is_store
+from headway.data.split_files import files_by_stem
 from headway.data.tables import SUFFIXES, Pair, read_rows, suffix
 from headway.errors import DataError, shown
 
 S = TypeVar("S")
-FORMATS = (*SUFFIXES, ".txt", ".json", ".md", ".bin", ".zip", ".yaml", ".yml", ".log", ".idx", ".npy", ".pt", ".html")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairFiles:
-    """Two files aligned by line, from line `start` to `stop`. Raises DataError if that is empty."""
-
-    source: Path
-    target: Path
-    start: int = 0
-    stop: int | None = None
-    errors: Errors = "strict"
-
-    def __iter__(self) -> Iterator[Pair]:
-        empty = True
-        for pair in islice(self._aligned(), self.start, self.stop):
-            yield pair
-            empty = False
-        if empty:
-            raise DataError(f"{self.name}: no lines, expected at least 1 pair")
-
-    @property
-    def name(self) -> str:
-        """The files in error messages."""
-        return f"{self.source} and {self.target}"
-
-    def _aligned(self) -> Iterator[Pair]:
-        """All pairs. Raises DataError if the files differ in length."""
-        sources, targets = (read_lines(path, errors=self.errors) for path in (self.source, self.target))
-        for count, (source, target) in enumerate(zip_longest(sources, targets)):
-            if source is None or target is None:
-                left, right = count + (source is not None), count + (target is not None)
-                left, right = left + sum(1 for _ in sources), right + sum(1 for _ in targets)
-                raise DataError(
-                    f"{self.source} has {counted(left, 'line')} and {self.target} has {right}; expected the same"
-                )
-            yield source, target
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRows:
-    """The rows of a table from `start` to `stop`. Raises DataError if no row is in that range."""
-
-    path: Path
-    source: str
-    target: str
-    start: int = 0
-    stop: int | None = None
-    errors: Errors = "strict"
-    numbers: bool = False  # whole numbers are read as text
-
-    def __iter__(self) -> Iterator[Pair]:
-        rows = read_rows(self.path, self.source, self.target, errors=self.errors, numbers=self.numbers)
-        empty = True
-        for source, target in islice(rows, self.start, self.stop):
-            yield source, target
-            empty = False
-        if empty:
-            raise DataError(f"{self.path}: no pairs, expected at least 1")
-
-    @property
-    def name(self) -> str:
-        """The table in error messages."""
-        return str(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +99,11 @@ class ParallelText:
         """The number of pairs of a split, by reading it."""
         return sum(1 for _ in self.pairs(split))
 
+    def left_out(self) -> int:
+        """The rows that were left out of the tables, by reading them."""
+        tables = {each.path: each for each in self.splits.values() if isinstance(each, TableRows)}
+        return sum(each.left_out() for each in tables.values())
+
     def fingerprint(self, split: str) -> list[str]:
         """A digest of the content of a split, independent of files and formats."""
         return [_digest(f"{text}\0" for pair in self.pairs(split) for text in pair)]  # texts do not contain NUL
@@ -198,31 +142,32 @@ def load_parallel(
     *,
     errors: Errors = "strict",
     numbers: bool = False,
+    skip_bad: bool = False,
     what: str = "parallel text",
 ) -> ParallelText:
     """Pairs from a folder (`train.en`, `train.de`, `val.en` …, or `train.tsv` …) or from one table.
 
     Without a val split, the last tenth of the training pairs is used. `what` says in errors what the pairs are;
-    `numbers` allows whole numbers in a table.
+    `numbers` allows whole numbers in a table; `skip_bad` leaves out its rows with more or fewer cells than the first.
     """
     path = Path(spec).expanduser()
     if source == target:
         raise DataError(f"{path}: source and target are both {source!r}, expected two")
+    table = partial(TableRows, source=source, target=target, errors=errors, numbers=numbers, skip_bad=skip_bad)
     if path.is_dir():
-        files = _pair_files(path, source, target, errors) or _tables(path, source, target, errors, numbers)
-        found = contents(path)
-        if not files:
-            wanted = f"train.{source} and train.{target}, or train{{{','.join(SUFFIXES)}}}"
-            raise DataError(f"{path}: no {wanted}; there are: {found}")
-        if "train" not in files:
-            raise DataError(f"{path}: no train split; splits: {listed(tuple(files))}; files: {found}")
+        files: dict[str, PairFiles | TableRows] = _pair_files(path, source, target, errors) or {
+            split: table(path=file) for split, file in table_splits(path).items()
+        }
+        expect_train(path, tuple(files), source, target)
         splits = files if "val" in files else {**files, **_divided(files["train"])}
     elif not path.exists():
         raise DataError(f"{path}: no such file or folder")
     elif suffix(path):
-        splits = _divided(TableRows(path=path, source=source, target=target, errors=errors, numbers=numbers))
+        splits = _divided(table(path=path))
     else:
-        raise DataError(f"{path}: expected {what}: a folder or a file that ends with {', '.join(SUFFIXES)}")
+        step = advice(path)
+        forms = f"a folder or a file that ends with {', '.join(SUFFIXES)}"
+        raise DataError(f"{path}: expected {what}: {forms}{step and '; '}{step}")
     return ParallelText(name=str(path), source=source, target=target, splits=splits)
 
 
@@ -237,8 +182,7 @@ def load_text(spec: str | Path, *, errors: Errors = "strict", column: str = "tex
     if suffix(path):
         return PlainText(name=str(path), splits=_last_rows(TableTexts(path=path, column=column, errors=errors)))
     if without_gz(path).lower().endswith(".json"):
-        forms = "a text ends with .txt, a table with one object a line with .jsonl"
-        raise DataError(f"{path}: JSON is not read as plain text; {forms}")
+        raise DataError(f"{path}: not a text; {advice(path)}")
     return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=(path,), errors=errors)))
 
 
@@ -247,7 +191,7 @@ def _text_folder(folder: Path, errors: Errors, column: str) -> PlainText:
     files = [file for file in listing(folder) if without_gz(file).endswith(".txt")]
     if not files:
         return _table_folder(folder, errors, column)
-    by_name = _by_stem(folder, files, ".txt")
+    by_name = files_by_stem(folder, files, ".txt")
     if "train" not in by_name:
         return PlainText(name=str(folder), splits=_last_tenth(TextFiles(paths=tuple(files), errors=errors)))
     texts = {split: TextFiles(paths=(file,), errors=errors) for split, file in by_name.items()}
@@ -268,60 +212,21 @@ def _table_folder(folder: Path, errors: Errors, column: str) -> PlainText:
     return PlainText(name=str(folder), splits=texts if "val" in texts else {**texts, **_last_rows(texts["train"])})
 
 
-def languages(folder: Path) -> dict[str, Path]:
-    """The training files of a folder by language: those named `train.`, then an ending that is not another format's."""
-    by_ending = ((without_gz(file).partition("."), file) for file in listing(folder))
-    return {ending: file for (stem, _, ending), file in by_ending if stem == "train" and _is_language(ending)}
-
-
-def _is_language(ending: str) -> bool:
-    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,19}", ending) is not None and f".{ending}".lower() not in FORMATS
-
-
 def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[str, PairFiles | TableRows]:
     """The splits that have both sides. Raises DataError if a side of train or val is missing."""
-    files = listing(folder)
-    sources, targets = (_by_stem(folder, files, f".{side}") for side in (source, target))
-    for split in ("train", "val"):
-        for here, there, missing in ((sources, targets, target), (targets, sources, source)):
-            if split in here and split not in there:
-                beside = f"{folder}: no {split}.{missing} or {split}.{missing}.gz beside {here[split].name}"
-                raise DataError(f"{beside}; there are: {names(files)}")
     return {
-        split: PairFiles(source=sources[split], target=targets[split], errors=errors)
-        for split in sources
-        if split in targets
-    }
-
-
-def _tables(folder: Path, source: str, target: str, errors: Errors, numbers: bool) -> dict[str, PairFiles | TableRows]:
-    return {
-        split: TableRows(path=path, source=source, target=target, errors=errors, numbers=numbers)
-        for split, path in table_splits(folder).items()
+        split: PairFiles(source=first, target=second, errors=errors)
+        for split, (first, second) in aligned_files(folder, source, target).items()
     }
 
 
 def table_splits(folder: Path) -> dict[str, Path]:
     """The tables of a folder by split. Raises DataError for a split in two files."""
     files = [path for path in listing(folder) if suffix(path)]
-    by_name = {split: path for each in SUFFIXES for split, path in _by_stem(folder, files, each).items()}
+    by_name = {split: path for each in SUFFIXES for split, path in files_by_stem(folder, files, each).items()}
     if len(by_name) != len(files):
         raise DataError(f"{folder}: a split in more than one file: {names(files)}")
     return by_name
-
-
-def _by_stem(folder: Path, files: Iterable[Path], ending: str) -> dict[str, Path]:
-    """Files with this suffix, by stem."""
-    found: dict[str, Path] = {}
-    for path in files:
-        name = without_gz(path)
-        stem = name[: -len(ending)]
-        if not stem or not name.lower().endswith(ending.lower()):
-            continue
-        if stem in found:
-            raise DataError(f"{folder}: {found[stem].name} and {path.name} are the same split, expected one of them")
-        found[stem] = path
-    return found
 
 
 def _divided(pairs: PairFiles | TableRows) -> dict[str, PairFiles | TableRows]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.data.files import Errors, inside, listed, listing, names, read_lines, without_gz
-from headway.data.image_files import ALIASES, SPLITS, subfolders
+from headway.data.image_files import subfolders
 from headway.data.spectrograms import ENDINGS
+from headway.data.split_files import ALIASES, SPLITS
 from headway.data.table_survey import survey_table
 from headway.data.tables import read_rows, read_separated, suffix
 from headway.errors import DataError, shown

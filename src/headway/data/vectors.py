@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from headway.data.files import Errors, listing, names, without_gz
-from headway.data.image_files import ALIASES
+from headway.data.split_files import ALIASES
 from headway.data.synthetic import robots
 from headway.data.vector_files import Columns, VectorSets, ending, read_vectors
 from headway.errors import DataError, one_line

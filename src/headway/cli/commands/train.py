@@ -234,6 +234,7 @@ def resolve(arguments: Namespace, note: Callable[[str], None] = lambda text: Non
     begins = arguments.preset is not None or arguments.data is not None
     if arguments.resume and not arguments.help and (not begins or _has_config(_folder(arguments))):
         return override(_resumed(arguments), _changes(arguments))
+    _expect_languages(arguments)
     changes = _changes(arguments)
     if arguments.preset is None and arguments.config is not None:
         path = Path(arguments.config)
@@ -261,6 +262,18 @@ def _expect_no_path(arguments: Namespace) -> None:
         raise ConfigError(f"{name} is data, not a preset: headway train --data {shlex.quote(name)}")
     pairs = "parallel text is a folder with train.en and train.de, or a table with two columns"
     raise ConfigError(f"--data {arguments.data} and {name}: one path is read, a file or a folder; {pairs}")
+
+
+def _expect_languages(arguments: Namespace) -> None:
+    """Raise ConfigError if `--source` or `--target` is a file, as other programs take them."""
+    for option in ("source", "target"):
+        path = Path(getattr(arguments, option) or "")
+        if path.suffix and path.is_file():
+            language = path.name.removesuffix(".gz").rpartition(".")[2]
+            raise ConfigError(
+                f"--{option} {path}: a file, expected the ending of the files ({language}) or a column; "
+                "--data takes the folder or the table"
+            )
 
 
 def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[str], None]) -> RunConfig:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
+from headway.counts import counted
 from headway.data.datasets import kinds_of, load_text
-from headway.data.files import CHUNK, listed, listing, read_chunks, read_lines, without_gz
+from headway.data.files import CHUNK, entries, listed, listing, read_chunks, read_lines, without_gz
 from headway.data.other_files import is_other
+from headway.data.parallel_files import note_of_aligned, note_of_other_languages
 from headway.data.prepared_text import is_prepared
 from headway.data.table_columns import text_column
 from headway.data.table_survey import GZIP_RATIO, survey_table
@@ -19,8 +21,7 @@ from headway.tasks.proposal import Confidence, Proposal, Reading
 PRESET = "gpt-char"
 SMALL = 2 << 20  # bytes up to which a text is modelled by its characters
 ENDINGS = (".txt", ".text", ".md")  # of files that are text and nothing else
-MOST_COUNTED = 64 << 20  # bytes of two files whose lines are counted
-LEAST_ALIGNED = 20  # lines
+LINES, LEAST_LINES = 200, 5  # of a text that is looked at for the tabs of a table
 ALPHABET = 500  # characters up to which they are a vocabulary
 
 
@@ -48,7 +49,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     if not files or is_other(files[0]) or not _is_text(files[0], given.get("data.errors") == "replace"):
         return None
     sign = f"{len(files):,} files of text" if len(files) > 1 else f"the file of text {files[0].name}"
-    return replace(_proposal(sign, Confidence.POSSIBLE, _settings(spec, files, "text")), note=_aligned(files))
+    return replace(_proposal(sign, Confidence.POSSIBLE, _settings(spec, files, "text")), note=_note(path, files))
 
 
 def reading(spec: str, given: Mapping[str, str]) -> Reading:
@@ -76,18 +77,23 @@ def _is_text(path: Path, replace: bool) -> bool:
         return False
 
 
-def _aligned(files: list[Path]) -> str:
-    """A note if two files have equally many lines: they may be translations of each other."""
-    if len(files) != 2 or sum(file.stat().st_size for file in files) > MOST_COUNTED:
+def _note(path: Path, files: list[Path]) -> str:
+    """What else the files may be: translations of each other, one side of parallel text, a part of what is there."""
+    if path.is_file():
+        return note_of_other_languages(path) or _note_of_tabs(path)
+    unread = [name for name in entries(path) if name not in {file.name for file in files}]
+    only = f"only the .txt files of {path} are read, not {listed(unread, most=5)}" if unread else ""
+    return "; ".join(note for note in (note_of_aligned(files), only) if note)
+
+
+def _note_of_tabs(path: Path) -> str:
+    """A note if the lines of a text all have the same number of tabs, as those of a table have."""
+    lines = list(islice(read_lines(path, errors="replace"), LINES))
+    tabs = {line.count("\t") for line in lines}
+    if len(lines) < LEAST_LINES or len(tabs) > 1 or not max(tabs):
         return ""
-    first, second = (sum(1 for _ in read_lines(file, errors="replace")) for file in files)
-    if first != second or first < LEAST_ALIGNED:
-        return ""
-    renamed = " and ".join(f"train.{without_gz(file).removesuffix('.txt')}" for file in files)
-    return (
-        f"{listed([file.name for file in files])} have {first:,} lines each: if they are translations of each other, "
-        f"name them {renamed}, and a translation model is trained"
-    )
+    table = path.with_name(f"{without_gz(path).removesuffix('.txt')}.tsv")
+    return f"every line has {counted(max(tabs), 'tab')}: a table? It is read as one under the name {table}"
 
 
 def _settings(spec: str, files: list[Path], column: str) -> dict[str, object]:
@@ -109,4 +115,9 @@ def _proposal(sign: str, confidence: Confidence, settings: dict[str, object]) ->
 
 
 def _unclear(spec: str, columns: tuple[str, ...]) -> DataError:
-    return DataError(f"{spec}: a table with the columns {listed(columns)}: name the one with the text by --data.text")
+    if not columns:
+        return DataError(f"{spec}: a table without a column of single texts, expected at least one")
+    pairs = ", or those of a translation by --source and --target" if len(columns) > 1 else ""
+    return DataError(
+        f"{spec}: a table with the columns {listed(columns)}: name the one with the text by --data.text{pairs}"
+    )

@@ -81,11 +81,11 @@ def _columns(data: DataConfig) -> tuple[str, str]:
 
 
 def _pairs(config: Embedding, data: DataConfig) -> ContrastiveTexts:
-    text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
+    text = load_parallel(data.spec, data.source, data.target, errors=data.errors, skip_bad=data.skip_bad)
     splits: dict[str, list[tuple[str, ...]]] = {name: list(text.pairs(name)) for name in text.splits}
     digests = split_digests(text)
     if config.negative:
-        further = load_parallel(data.spec, data.source, config.negative, errors=data.errors)
+        further = load_parallel(data.spec, data.source, config.negative, errors=data.errors, skip_bad=data.skip_bad)
         for name, pairs in splits.items():
             negatives = (negative for _, negative in further.pairs(name))
             splits[name] = [(*pair, negative) for pair, negative in zip(pairs, negatives, strict=True)]

@@ -116,7 +116,9 @@ class EmbeddingPipeline(Pipeline, Embeds):
             return first_lines(data, sizes)
 
         def own() -> list[str]:
-            pairs = load_parallel(data.spec, data.source, data.target, errors=data.errors).pairs("val")
+            pairs = load_parallel(
+                data.spec, data.source, data.target, errors=data.errors, skip_bad=data.skip_bad
+            ).pairs("val")
             return [first for first, _ in islice(pairs, sizes.own)]
 
         return own

@@ -28,7 +28,7 @@ STAND_IN = 32  # tokens of a made-up sentence
 def prepare(config: Translation, request: DataRequest) -> Prepared:
     """Parallel text with its tokenizers and its digests by split. Raises DataError for sides of unequal length."""
     data = request.data
-    text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
+    text = load_parallel(data.spec, data.source, data.target, errors=data.errors, skip_bad=data.skip_bad)
     digests = split_digests(text, request.expected)
     tokenizers = dict(request.tokenizers) or _train(text, data)
     source = tokenizers.get("tokenizer-source.json") or tokenizers[ONE_TOKENIZER]
@@ -50,11 +50,11 @@ def prepare(config: Translation, request: DataRequest) -> Prepared:
         tokenizers=tokenizers,
         model_overrides=sizes,
         digests=digests,
-        facts=_facts(config, data, training),
+        facts=_facts(config, data, training, text.left_out()),
     )
 
 
-def _facts(config: Translation, data: DataConfig, training: TranslationTraining) -> dict[str, str]:
+def _facts(config: Translation, data: DataConfig, training: TranslationTraining, bad: int) -> dict[str, str]:
     source, target, splits = training.source_tokenizer, training.target_tokenizer, training.splits
     shared = f"{target.size:,} tokens for both sides"
     facts = {
@@ -66,8 +66,11 @@ def _facts(config: Translation, data: DataConfig, training: TranslationTraining)
         "vocabulary": (shared if source is target else f"{source.size:,} and {target.size:,} tokens")
         + f" ({kind(type(data.tokenizer))})",
     }
-    if "train" in splits and (left_out := len(splits["train"].source) - len(training.kept)):
-        facts["left out"] = f"{counted(left_out, 'training pair')} longer than task.max_length={config.max_length}"
+    left_out = [f"{counted(bad, 'row')} with more or fewer cells than the first"] if bad else []
+    if "train" in splits and (long := len(splits["train"].source) - len(training.kept)):
+        left_out.append(f"{counted(long, 'training pair')} longer than task.max_length={config.max_length}")
+    if left_out:
+        facts["left out"] = "; ".join(left_out)
     return facts
 
 

@@ -151,7 +151,9 @@ class TranslationPipeline(Pipeline, TranslationCalls, Scores):
         from headway.data.datasets import load_parallel
 
         read = self.parts.request(data).data
-        pairs = list(load_parallel(read.spec, read.source, read.target, errors=read.errors).pairs(split))
+        pairs = list(
+            load_parallel(read.spec, read.source, read.target, errors=read.errors, skip_bad=read.skip_bad).pairs(split)
+        )
         return [source for source, _ in pairs], [target for _, target in pairs]
 
     def translate_split(
@@ -273,7 +275,7 @@ class TranslationPipeline(Pipeline, TranslationCalls, Scores):
             return writer.encode(right), reader.encode(left)
 
         def own() -> Iterator[str]:
-            text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
+            text = load_parallel(data.spec, data.source, data.target, errors=data.errors, skip_bad=data.skip_bad)
             return ("\t".join(pair) for pair in islice(text.pairs("val"), sizes.own))
 
         layout = TextLayout(

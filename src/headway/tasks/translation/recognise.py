@@ -8,10 +8,10 @@ from pathlib import Path
 from headway.counts import counted
 from headway.data.datasets import kinds_of
 from headway.data.files import listed
+from headway.data.parallel_files import languages
 from headway.data.table_columns import has_classes, pair_columns
 from headway.data.table_survey import PAIRS, TableSurvey, survey_table
 from headway.data.tables import Pair
-from headway.data.text_files import languages
 from headway.errors import DataError
 from headway.tasks.proposal import Confidence, Proposal, Reading
 
