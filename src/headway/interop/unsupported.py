@@ -65,7 +65,10 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {
     "starcoder2": ("LayerNorm with rotary positions", "llama"),
     "swin": ("windows of patches that are shifted", "vit"),
     "wav2vec2": (_SPEECH, ""),
-    "whisper": (_SPEECH, ""),
+    "whisper": (
+        "positions of its own for text, sounds of 30 seconds, prompts of language and task; "
+        "`headway train --data FOLDER` trains a model of speech", "",
+    ),
     "xlm-roberta": (
         "RoBERTa under another name: rename model_type to roberta and the architectures with it", "roberta",
     ),
