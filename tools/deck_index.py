@@ -6,7 +6,15 @@ import re
 import sys
 
 from headway.labs.registry import LABS
-from headway.labs.slide_index import DECKS, ClassQuestion, SlideRow, class_questions, slide_rows
+from headway.labs.slide_index import (
+    DECKS,
+    ClassQuestion,
+    DeckError,
+    SlideRow,
+    class_questions,
+    deck_errors,
+    slide_rows,
+)
 from tools.generated import DOCS, write_or_check
 
 PAGE = DOCS / "decks.md"
@@ -14,9 +22,19 @@ HEAD = """# The decks, slide by slide
 
 <!-- written by `make deck-index` -->
 
-Which command shows what a slide of the five lecture decks says. `headway deck 004 13` prints a row, `headway lab` lists
-the labs, and the numbers of the errors are those of `headway lab deck`. Slides that unfold line by line are one row.
+Which command shows what a slide of the five lecture decks says. `headway deck 004 13` prints a row, by page or by line
+of the deck's text, and `headway lab` lists the labs. Slides that unfold line by line are one row. Deck 001 begins with
+the slides of 000; `headway deck 001 853` finds them by its own lines. `RUN` is a run of a task that the command takes,
+such as `runs/demo`, which `headway demo` makes. Below are [the errors of the decks](#errors-of-the-decks) and [what
+they ask their class](#questions-to-the-class).
 """
+ERRORS_HEAD = """## Errors of the decks
+
+What the decks get wrong, by the numbers of the column “error” above. `headway lab deck` computes a number as printed
+and one as it is right for each of its rows.
+
+| error | slide | says | right | lab |
+| --- | --- | --- | --- | --- |"""
 QUESTIONS_HEAD = """## Questions to the class
 
 What the decks ask their class, in their order; the first sixteen are those of decks 000 and 001. The answer is a number
@@ -39,6 +57,9 @@ def page() -> str:
         parts.append("| slide | says | shown by | source | error |\n| --- | --- | --- | --- | --- |")
         parts += [_row(row) for row in rows if row.deck == deck]
         parts.append("")
+    parts.append(ERRORS_HEAD)
+    parts += [_error(each) for each in deck_errors()]
+    parts.append("")
     parts.append(QUESTIONS_HEAD)
     parts += [_question(each) for each in class_questions()]
     parts.append("")
@@ -51,6 +72,11 @@ def _row(row: SlideRow) -> str:
     shown = ", ".join(f"`{command}`" for command in row.commands) or row.reason or "not yet"
     source = f"`{row.file}`" if row.file else ""
     return f"| {_cell(row.slide)} | {_cell(row.says)} | {shown} | {source} | {row.erratum} |"
+
+
+def _error(found: DeckError) -> str:
+    lab = f"`headway lab {found.lab}`" if found.lab else "a misprint"
+    return f"| {found.error} | {found.slide} | {_cell(found.says)} | {_cell(found.right)} | {lab} |"
 
 
 def _question(asked: ClassQuestion) -> str:

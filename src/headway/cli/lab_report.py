@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -64,7 +65,7 @@ def print_result(result: LabResult, files: Sequence[Path], console: SafeConsole)
     console.print(Text(f"Claim: {lab.claim}"))
     console.print(Text(f"Slides: {', '.join(map(str, lab.slides))}", style="dim"))
     for table in result.outcome.tables:
-        console.print(_table(table))
+        console.print(_table(table, console.width))
     for note in result.outcome.notes:
         console.print(show.note(note))
     console.print(show.section("checks", _checks(result.outcome.checks)))
@@ -188,15 +189,37 @@ def _bar(*, transient: bool) -> Progress:
     return Progress(*columns, console=console, transient=transient, disable=not console.is_interactive)
 
 
-def _table(table: LabTable) -> Group:
+def _table(table: LabTable, width: int) -> Group:
+    """A table, or a block for each row where its words do not fit beside each other."""
+    room = width - 2 * len(table.header)
+    columns = [[name, *(written(row[at]) for row in table.rows)] for at, name in enumerate(table.header)]
+    words = [max(cell_len(word) for text in column for word in text.split() or [""]) for column in columns]
+    body = _blocks(table) if sum(words) > room else _grid(table, columns, words, room)
+    parts: list[RenderableType] = [Text(), Text(table.title, style="bold"), Padding(body, (0, 0, 0, 2), expand=False)]
+    note = [Padding(Text(table.note, style="dim"), (0, 0, 0, 2), expand=False)] if table.note else []
+    return Group(*parts, *note)
+
+
+def _grid(table: LabTable, columns: Sequence[Sequence[str]], words: Sequence[int], room: int) -> Table:
+    """Columns, each as wide as its longest word at least, and the rest of the room in proportion to what they need."""
     made = Table(box=None, pad_edge=False, header_style="dim")
+    needed = [max(map(cell_len, column)) - word for column, word in zip(columns, words, strict=True)]
+    spare = min(room - sum(words), sum(needed))
     for at, name in enumerate(table.header):
         number = bool(table.rows) and all(not isinstance(row[at], str) for row in table.rows)
-        made.add_column(name, justify="right" if number else "left", overflow="fold")
+        width = words[at] + needed[at] * spare // max(sum(needed), 1)
+        made.add_column(name, justify="right" if number else "left", width=width)
     for row in table.rows:
         made.add_row(*(Text(written(cell)) for cell in row))
-    parts: list[RenderableType] = [Text(), Text(table.title, style="bold"), Padding(made, (0, 0, 0, 2), expand=False)]
-    return Group(*parts, *([Text(f"  {table.note}", style="dim")] if table.note else []))
+    return made
+
+
+def _blocks(table: LabTable) -> Group:
+    """A block for each row, with a line for each cell that is not empty."""
+    rows = [
+        {name: written(cell) for name, cell in zip(table.header, row, strict=True) if cell != ""} for row in table.rows
+    ]
+    return Group(*(Group(show.facts(row), Text()) for row in rows))
 
 
 def _checks(checks: Sequence[LabCheck]) -> Table:

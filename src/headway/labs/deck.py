@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.config import positive
 from headway.errors import ConfigError
 from headway.labs import deck_listings as listings
-from headway.labs.deck_errata import WITHOUT_NUMBER, Erratum, later_errata
+from headway.labs.deck_errata import Erratum, later_errata
 from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
@@ -32,9 +31,12 @@ from headway.labs.frame import (
     equals,
     holds,
 )
+from headway.labs.slide_index import deck_errors
 from headway.models import DeckConfig, build_model
 from headway.ops import attend
 from headway.plots import lab_figures as draw
+
+WIDTHS = (listings.d_h // 2, listings.d_h, 2 * listings.d_h)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +47,14 @@ class DeckParameters:
     tokens: int = 6  # T, of a sequence
 
     def __post_init__(self) -> None:
-        positive("--width", self.width, least=4)
+        if not 4 <= self.width <= 1024 or self.width % 2:
+            raise ConfigError(f"--width {self.width}: expected an even number from 4 to 1024")
         if not 3 <= self.tokens <= listings.T_MAX:
             raise ConfigError(f"--tokens {self.tokens}: expected 3 to {listings.T_MAX}")
+        if self.tokens == self.width:
+            raise ConfigError(
+                f"--tokens {self.tokens}: expected a number other than --width, or T × d looks like d × T"
+            )
 
 
 def normalise(x: Tensor) -> Tensor:
@@ -84,7 +91,7 @@ def errata(width: int, tokens: int, generator: torch.Generator) -> list[Erratum]
         return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
     x, rows = normal(tokens, width), normal(4096, width)
-    heavy = rows / torch.rand(4096, width, generator=generator, dtype=torch.float64).clamp_min(1e-6)
+    heavy = normal(4096, 16) / torch.rand(4096, 16, generator=generator, dtype=torch.float64).clamp_min(1e-6)
     order = torch.randperm(tokens, generator=generator)
     while bool((order == torch.arange(tokens)).all()):
         order = torch.randperm(tokens, generator=generator)
@@ -107,63 +114,61 @@ def errata(width: int, tokens: int, generator: torch.Generator) -> list[Erratum]
     def moved(network: Callable[[tuple[int, ...]], Tensor]) -> float:
         return float((network((0, 1, 2)) - network((2, 1, 0))).abs().max() > 1e-9)
 
-    found = [
-        Erratum(slide="000:856, 001:853", says="LayerNorm's mean is d·Σ", right="Σ/d", number="mean over the true mean",
+    return [
+        Erratum(error="1", number="mean over the true mean",
                 printed=float((width * x.sum(-1) / x.mean(-1)).median()),
-                correct=float((x.sum(-1) / width / x.mean(-1)).median()), expected=1.0),
-        Erratum(slide="000:896", says="σ = √(Σ(…)²)/d", right="√(Σ(…)²/d), and ε", number="deviation behind it",
-                printed=_deviation(printed_normalise(rows)), correct=_deviation(normalise(rows)), expected=1.0),
-        Erratum(slide="000:894, 910", says="then it is normally distributed: 99.7 % within ±3",
-                right="standardised; the shape stays, |x̂| ≤ √(d−1)", number="share within ±3, heavy tails",
+                correct=float((x.sum(-1) / width / x.mean(-1)).median()), expected=1.0, tolerance=1e-9),
+        Erratum(error="2", number="deviation behind it",
+                printed=_deviation(printed_normalise(rows)), correct=_deviation(normalise(rows)), expected=1.0,
+                tolerance=1e-9),
+        Erratum(error="3", number="share within ±3, heavy tails",
                 printed=0.9973, correct=float((normalise(heavy).abs() <= 3).double().mean()), expected=0.96,
                 tolerance=0.025),
-        Erratum(slide="000:626", says="ResNet: z_k = f_k(x) + z_{k−1}", right="f_k(z_{k−1}) + z_{k−1}",
-                number="does the order of layers matter?", printed=moved(side_by_side), correct=moved(stacked),
-                expected=1.0),
-        Erratum(slide="000:812", says="gradient ≈ 100·10", right="θ·x", number="derivative by a weight of layer 1",
-                printed=1000.0, correct=_derivative(), expected=0.01),
-        Erratum(slide="000:1238", says="f(Px) ≠ P f(x) is “equivariant”", right="equal is equivariant; f(Px) = f(x) is"
-                " invariant", number="attention, |f(Px) − P f(x)|",
+        Erratum(error="4", number="does the order of layers matter?",
+                printed=moved(side_by_side), correct=moved(stacked), expected=1.0),
+        Erratum(error="5", number="derivative by a weight of layer 1", printed=1000.0,
+                correct=_derivative(), expected=0.01, tolerance=1e-9),
+        Erratum(error="6", number="attention, |f(Px) − P f(x)|",
                 printed=float((self_attention(permutation @ x) - self_attention(x)).abs().max()),
                 correct=float((self_attention(permutation @ x) - permutation @ self_attention(x)).abs().max()),
                 expected=0.0, tolerance=1e-10),
-        Erratum(slide="000:1268", says="Q = [q_1 … q_T] as columns, then QKᵀ", right="rows: QKᵀ is T×T",
-                number="entries of QKᵀ", printed=float((x.T @ x).numel()), correct=float((x @ x.T).numel()),
+        Erratum(error="7", number="entries of QKᵀ", printed=float((x.T @ x).numel()), correct=float((x @ x.T).numel()),
                 expected=float(tokens**2)),
-        Erratum(slide="000:1194", says="P swaps row i and j", right="any order; PᵀP = I", number="rows that P moves",
+        Erratum(error="8", number="rows that P moves",
                 printed=float((cycle[[0, 2, 1]] != torch.eye(3)).any(-1).sum()),
                 correct=float((cycle != torch.eye(3)).any(-1).sum()), expected=3.0),
-        Erratum(slide="001:1595", says="f_pos(3) in the last row; permuted inputs keep order",
-                right="f_pos(T); f(PX + p) ≠ P f(X + p)", number="does the order change the output?",
+        Erratum(error="9", number="does the order change the output?",
                 printed=float((self_attention(permutation @ (x + positions))
                                - permutation @ self_attention(x + positions)).abs().max() > 1e-9),
                 correct=float((self_attention(permutation @ x + positions)
                                - permutation @ self_attention(x + positions)).abs().max() > 1e-3), expected=1.0),
-        Erratum(slide="001:1686", says="nn.Embedding(d_x), embedding(…), no super().__init__()",
-                right="nn.Embedding(T_max, d_x)", number="classes that can be built",
+        Erratum(error="10", number="classes that can be built",
                 printed=float(_built(printed=True)), correct=float(_built(printed=False)), expected=2.0),
-        Erratum(slide="000:1065", says="T×d_x → T×d_h; network d→d", right="residuals need d_x = d_h; d→4d→d",
-                number="parameters of the network, d = 512", printed=float(2 * (base**2 + base)),
+        Erratum(error="11a", number=f"widths d_x of {', '.join(map(str, WIDTHS))} that a block of {listings.d_h} takes",
+                printed=float(len(WIDTHS)), correct=float(sum(map(_takes, WIDTHS))), expected=1.0),
+        Erratum(error="11b", number="parameters of the network, d = 512", printed=float(2 * (base**2 + base)),
                 correct=float(sum(p.numel() for p in nn.Sequential(
                     nn.Linear(base, 4 * base), nn.Linear(4 * base, base)).parameters())),
                 expected=float(8 * base**2 + 5 * base)),
-        Erratum(slide="001:1788", says="for word in sentence", right="sentence.split(): words, not characters",
-                number="“words” of John likes movies", printed=float(len([*sentence])),
+        Erratum(error="12", number="“words” of John likes movies", printed=float(len([*sentence])),
                 correct=float(len(sentence.split())), expected=3.0),
-        Erratum(slide="001:1733", says="unique(): 6 words", right="“like” is one, too", number="types",
+        Erratum(error="13", number="types",
                 printed=6.0, correct=float(len(listings.tokenise(
                     ("John likes movies", "Mary likes movies", "I like dogs"))[1])), expected=7.0),
-        Erratum(slide="001:1535", says="RoPE is forgetting", right="only ALiBi is; RoPE's score rises again",
-                number="distances at which the score rises", printed=0.0,
+        Erratum(error="14", number="distances at which the score rises", printed=0.0,
                 correct=float((turned.diff() > 0).sum()), expected=30.0, tolerance=12.0),
-        Erratum(slide="000:941", says="TODO: residual and LayerNorm", right="post-norm cannot be the identity,"
-        " pre-norm can",
-                number="error of LN(x) and of x + 0", printed=float((normalise(rows) - rows).square().mean()),
+        Erratum(error="15", number="error of LN(x) and of x + 0",
+                printed=float((normalise(rows) - rows).square().mean()),
                 correct=float((rows + normalise(rows) @ torch.zeros_like(layers[0]) - rows).square().mean()),
                 expected=0.0),
+        *later_errata(width, tokens, generator),
     ]  # fmt: skip
-    numbered = [replace(each, error=str(number)) for number, each in enumerate(found, 1)]
-    return [*numbered, *later_errata(width, tokens, generator)]
+
+
+@torch.no_grad()
+def _takes(width: int) -> bool:
+    """Whether the corrected block can be given vectors of this width."""
+    return raised(lambda: listings.CorrectedBlock()(torch.zeros(3, width))) is None
 
 
 def _deviation(x: Tensor) -> float:
@@ -248,6 +253,7 @@ def run(parameters: DeckParameters, seed: int, quick: bool) -> LabOutcome:
                  sum(not math.isclose(each.printed, each.correct, rel_tol=1e-6, abs_tol=1e-9) for each in found),
                  len(found)),
     ]  # fmt: skip
+    texts = {each.error: (each.error, each.slide, each.says, each.right) for each in deck_errors()}
     tables = [
         LabTable(
             title="the listings as printed, and corrected",
@@ -257,11 +263,13 @@ def run(parameters: DeckParameters, seed: int, quick: bool) -> LabOutcome:
         LabTable(
             title=f"twenty errata, {len(found)} numbers",
             header=("error", "slide", "says", "right", "number", "as printed", "corrected"),
-            rows=[
-                (each.error, each.slide, each.says, each.right, each.number, each.printed, each.correct)
-                for each in found
-            ],
-            note=f"Numbers of lines are those of the decks' texts. {WITHOUT_NUMBER}",
+            rows=[(*texts[each.error], each.number, each.printed, each.correct) for each in found],
+            note="Numbers of lines are those of the decks' texts.",
+        ),
+        LabTable(
+            title="errors without a number of their own here",
+            header=("error", "slide", "says", "right", "lab with a number"),
+            rows=[(*texts[each.error], each.lab or "a misprint") for each in deck_errors() if each.lab != LAB.name],
         ),
     ]
     notes = [

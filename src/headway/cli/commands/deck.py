@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from headway.cli import options
+
+if TYPE_CHECKING:
+    from headway.labs.slide_index import SlideRow
 
 HELP = "what a slide of the lecture decks says, and the lab or command that shows it"
 EXAMPLES = (
@@ -29,20 +34,46 @@ def execute(arguments: Namespace) -> None:
     from headway.cli.console import SafeConsole
     from headway.labs.slide_index import DECKS, find_slides, slide_rows
 
-    decks = [*DECKS] if arguments.deck is None else [arguments.deck]
-    rows = [row for deck in decks for row in find_slides(deck, arguments.page)]
+    rows = slide_rows() if arguments.deck is None else find_slides(arguments.deck, arguments.page)
     if arguments.json:
-        keys = ("deck", "slide", "says", "labs", "commands", "file", "erratum", "reason")
-        print(json.dumps([{key: getattr(row, key) for key in keys} for row in rows], ensure_ascii=False))
+        print(json.dumps([_values(row) for row in rows], ensure_ascii=False))
         return
     console = SafeConsole()
     if arguments.deck is None:
-        counts = [(deck, sum(row.deck == deck for row in slide_rows())) for deck in DECKS]
+        counts = [(deck, len(find_slides(deck))) for deck in DECKS]
         console.print(show.facts({deck: f"{DECKS[deck]}, {count} rows" for deck, count in counts}))
+        console.print("\n`headway deck 004` lists the rows of a deck, `headway deck 004 13` those of a page or line.")
         return
     for row in rows:
-        facts = {"says": row.says, "shown by": ", ".join(row.commands) or f"nothing ({row.reason or 'not yet'})"}
-        facts |= {"source": f"src/headway/{row.file}"} if row.file else {}
-        facts |= {"erratum": f"{row.erratum} (headway lab deck)"} if row.erratum else {}
-        console.print(Text(f"{row.deck} {row.slide}", style="bold"))
-        console.print(show.facts({f"  {name}": value for name, value in facts.items()}))
+        console.print(Text(_place(row, arguments.deck), style="bold"))
+        for name, value in _facts(row):
+            console.print(show.facts({f"  {name:<10}": value}))
+
+
+def _values(row: SlideRow) -> dict[str, Any]:
+    """A row as in `--json`."""
+    keys = ("deck", "slide", "says", "labs", "commands", "file", "erratum", "reason")
+    values: dict[str, Any] = {key: getattr(row, key) for key in keys}
+    values["errors"] = [{"error": each.error, "says": each.says, "right": each.right} for each in row.errors()]
+    values["questions"] = [
+        {"question": each.question, "labs": each.labs, "look": each.look} for each in row.questions()
+    ]
+    return values
+
+
+def _place(row: SlideRow, deck: str) -> str:
+    return f"{row.deck} {row.slide}" + (f", {deck} line {row.begins(deck)}" if deck != row.deck else "")
+
+
+def _facts(row: SlideRow) -> Iterator[tuple[str, str]]:
+    """What is known of a row: one line each."""
+    yield "says", row.says
+    yield "shown by", ", ".join(row.commands) or f"nothing ({row.reason or 'not yet'})"
+    if row.file:
+        yield "source", f"src/headway/{row.file}"
+    for error in row.errors():
+        by = f" (headway lab {error.lab})" if error.lab else ""
+        yield f"error {error.error}", f"“{error.says}”, right: {error.right}{by}"
+    for asked in row.questions():
+        yield "asks", asked.question
+        yield "", f"see {', '.join(f'headway lab {name}' for name in asked.labs)}: {asked.look}"
