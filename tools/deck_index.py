@@ -47,10 +47,11 @@ that the lab prints: run it, look there, and say what it means. `headway lab all
 def page() -> str:
     """The document."""
     rows = slide_rows()
-    shown = sum(bool(row.commands) for row in rows)
+    by_lab, shown = sum(bool(row.labs) for row in rows), sum(bool(row.commands) for row in rows)
     parts = [
         HEAD,
-        f"{shown} of {len(rows)} rows are shown by a command, {sum(bool(row.labs) for row in rows)} by a lab.\n",
+        f"Of {len(rows)} rows {by_lab} are shown by a lab, which checks what the slide says, {shown - by_lab} by\n"
+        f"another command, and {len(rows) - shown} by none, with the reason.\n",
     ]
     for deck, name in DECKS.items():
         parts.append(f"## Deck {deck} ({name})\n")

@@ -7,7 +7,7 @@ activations for the gradient of a weight; the derivative of the second layer's o
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -94,7 +94,7 @@ def _rms(x: Tensor) -> float:
 def run(parameters: BlowUpParameters, seed: int, quick: bool) -> LabOutcome:
     """Sizes forward and back, with and without LayerNorm."""
     width, theta, factor = parameters.width, parameters.theta, parameters.theta * parameters.width
-    found = sizes(parameters)
+    found, small = sizes(parameters), sizes(replace(parameters, theta=theta / 100))
     own, common = gradients(width, theta)
     random_width = min(QUICK_WIDTH, width) if quick else width
     random_layers = min(QUICK_LAYERS, parameters.layers) if quick else parameters.layers
@@ -112,7 +112,7 @@ def run(parameters: BlowUpParameters, seed: int, quick: bool) -> LabOutcome:
         for n in (1, 2, 3)
         if n <= parameters.layers
     ]
-    checks += _end(found, factor)
+    checks += [*_end(found, factor), *_end(small, factor / 100, "weights of a hundredth: ")]
     checks += [
         equals("gradient of layer 2 by one weight of layer 1, an entry: θ·x", own, theta, 1e-12),
         equals("the same where all units share one vector: d·θ·x", common, factor, 1e-9),
@@ -126,8 +126,8 @@ def run(parameters: BlowUpParameters, seed: int, quick: bool) -> LabOutcome:
     tables = [
         LabTable(
             title=f"value of a unit, {width} weights of {theta:g}, inputs of 1, float32",
-            header=("layer", "value"),
-            rows=[(n, found[n - 1]) for n in shown],
+            header=("layer", "value", f"with weights of {theta / 100:g}"),
+            rows=[(n, found[n - 1], small[n - 1]) for n in shown],
         ),
         LabTable(
             title=f"root mean square, random weights of mean {random_theta:g}, {random_layers} layers",
@@ -149,28 +149,26 @@ def run(parameters: BlowUpParameters, seed: int, quick: bool) -> LabOutcome:
         ),
     ]
     notes = [
-        f"A layer multiplies by θ·d = {factor:g}: above 1 it explodes, below 1 it vanishes, and so does the gradient"
-        " on its"
-        " way back. LayerNorm sets the size behind every layer to 1. It needs differences to work on: of equal"
-        " numbers, as"
-        " on the slide, it leaves 0."
+        f"A layer multiplies by θ·d = {factor:g}, or by {factor / 100:g} with the smaller weights: above 1 it explodes,"
+        " below 1 it vanishes, and so does the gradient on its way back. LayerNorm sets the size behind every layer to"
+        " 1. It needs differences to work on: of equal numbers, as on the slide, it leaves 0."
     ]
     figure = _figure(found, curves)
     return LabOutcome(tables=tables, figures=[figure], checks=checks, notes=notes)
 
 
-def _end(found: list[float], factor: float) -> list[LabCheck]:
+def _end(found: list[float], factor: float, what: str = "") -> list[LabCheck]:
     """Where a layer's size leaves float32: the first infinite layer; or the first one below TINY."""
     if math.isclose(factor, 1, rel_tol=1e-6):
-        return [within("θ·d = 1: size behind the last layer", found[-1], 0.99, 1.01)]
+        return [within(f"{what}θ·d = 1: size behind the last layer", found[-1], 0.99, 1.01)]
     if factor < 1:
         there = min(len(found), math.floor(math.log(TINY) / math.log(factor)) + 1)
-        return [at_most(f"size behind layer {there}, on its way to 0", found[there - 1], 1.01 * factor**there)]
+        return [at_most(f"{what}size behind layer {there}, on its way to 0", found[there - 1], 1.01 * factor**there)]
     expected = math.floor(math.log(LARGEST) / math.log(factor)) + 1
     reached = [n for n, value in enumerate(found, 1) if value == math.inf]
     if expected > len(found):
-        return [equals(f"infinite layers of {len(found)}", len(reached), 0)]
-    return [equals("first layer that is infinite in float32", reached[0] if reached else math.nan, expected)]
+        return [equals(f"{what}infinite layers of {len(found)}", len(reached), 0)]
+    return [equals(f"{what}first layer that is infinite in float32", reached[0] if reached else math.nan, expected)]
 
 
 def _figure(found: list[float], curves: dict[bool, tuple[list[float], list[float]]]) -> LabFigure:
@@ -189,11 +187,9 @@ def _figure(found: list[float], curves: dict[bool, tuple[list[float], list[float
     draw.style(left, "Forward", "layer", "size of a unit (root mean square)", legend="upper left")
     draw.style(right, "Backward, from the last layer", "layer", "gradient (root mean square)", legend="upper right")
     alt = (
-        f"Two panels over {count} layers, logarithmic. Forward, the sum of d inputs grows to {found[2]:.4g} behind"
-        " layer 3"
-        f" and leaves float32 after layer {len(finite)}; with LayerNorm every layer has size 1. Backward, the gradient"
-        " at"
-        f" layer 1 is {curves[False][1][0]:.1e} without and {curves[True][1][0]:.1e} with LayerNorm."
+        f"Two panels over {count} layers, logarithmic. Forward, the sum of d inputs grows to {found[1]:.4g} behind"
+        f" layer 2 and leaves float32 after layer {len(finite)}; with LayerNorm every layer has size 1. Backward, the"
+        f" gradient at layer 1 is {curves[False][1][0]:.1e} without and {curves[True][1][0]:.1e} with LayerNorm."
     )
     return LabFigure(alt=alt, figure=figure)
 
@@ -203,8 +199,7 @@ LAB = Lab(
     chapter=2,
     title="why a sum of a thousand small things explodes",
     claim="A layer multiplies by θ·d (1000 × 0.01 = 10), so that float32 ends at layer 39, while the gradient by one"
-    " weight is"
-    " 0.01 and not 1000 as the slide has it; LayerNorm keeps every layer at size 1.",
+    " weight is 0.01 and not 1000 as the slide has it; LayerNorm keeps every layer at size 1.",
     slides=(Slide("000", "Going Deeper 22–25", 736), Slide("001", "Going Deeper 22–25", 733)),
     parameters=BlowUpParameters,
     run=run,

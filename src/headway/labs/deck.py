@@ -144,7 +144,7 @@ def errata(width: int, tokens: int, generator: torch.Generator) -> list[Erratum]
                                - permutation @ self_attention(x + positions)).abs().max() > 1e-3), expected=1.0),
         Erratum(error="10", number="classes that can be built",
                 printed=float(_built(printed=True)), correct=float(_built(printed=False)), expected=2.0),
-        Erratum(error="11a", number=f"widths d_x of {', '.join(map(str, WIDTHS))} that a block of {listings.d_h} takes",
+        Erratum(error="11a", number=f"widths of {', '.join(map(str, WIDTHS))} that a block takes",
                 printed=float(len(WIDTHS)), correct=float(sum(map(_takes, WIDTHS))), expected=1.0),
         Erratum(error="11b", number="parameters of the network, d = 512", printed=float(2 * (base**2 + base)),
                 correct=float(sum(p.numel() for p in nn.Sequential(
@@ -286,7 +286,7 @@ def _told(error: Exception | None) -> str:
 
 def _figure(found: list[Erratum]) -> LabFigure:
     """The block with the shapes behind each part, and how far the printed numbers are off."""
-    figure, (block, off) = draw.panels(2, height=5.4, widths=(1, 1.1))
+    figure, (block, off) = draw.panels(2, height=6.0, widths=(1, 1.1))
     parts = ("x", "attention", "+ x", "LayerNorm", "d → d, LeakyReLU, d → d", "+ x", "LayerNorm", "y")
     for at, part in enumerate(parts):
         plain = part in ("x", "y")

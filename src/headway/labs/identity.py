@@ -236,12 +236,15 @@ def run(parameters: IdentityParameters, seed: int, quick: bool) -> LabOutcome:
     tables = [
         LabTable(
             title=f"mean squared error after {steps} steps, geometric mean of {seeds} seeds",
-            header=(*header, "parameters"),
-            rows=[
-                (kind, *(_short(made[kind, depth].mean) for depth in depths), made[kind, depths[-1]].count)
-                for kind in KINDS
-            ],
-            note=f"Predicting 0 has an error of 1. Parameters at depth {depths[-1]}.",
+            header=header,
+            rows=[(kind, *(_short(made[kind, depth].mean) for depth in depths)) for kind in KINDS],
+            note="Predicting 0 has an error of 1.",
+        ),
+        LabTable(
+            title="parameters",
+            header=header,
+            rows=[(kind, *(made[kind, depth].count for depth in depths)) for kind in ("plain", "DenseNet", "ResNet")],
+            note="DenseNet's grow with the square of the depth, since layer k reads all k outputs before it.",
         ),
         LabTable(
             title="its 95 % interval (Student's t of the logarithms)",

@@ -133,7 +133,7 @@ def run(parameters: PartyParameters, seed: int, quick: bool) -> LabOutcome:
     checks = [
         at_most("weights .6561 .729 .81 .9 1 of the slides (γ = 0.9, five guests), largest difference", deck, 1e-12),
         at_most("guest by guest = γ^(T−i), largest difference", float((forgotten - closed).abs().max()), 1e-9),
-        equals("half-life in guests, ln 2 / −ln γ", half, math.log(2) / -math.log(gamma), 1e-6 * half),
+        equals("half-life in guests, ln 2 / −ln γ", half, math.log(2) / -math.log(gamma), -1e-6 / math.log(gamma)),
         at_most("γ = 1: change of the memory when 64 guests come in another order", moved[1.0], 1e-12),
         at_least(f"γ = {gamma:g}: change of the memory when they come in another order", moved[gamma], 1e-2),
         at_most("attention to the first guest = 1/(1+(T−1)e^−gap), largest difference", worst, 1e-6),
