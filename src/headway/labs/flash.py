@@ -206,7 +206,8 @@ def _figure(
     draw.line(left, at, [s[1] for s in steps], "running maximum m", 0)
     draw.line(left, at, [s[2] for s in steps], "L = m + ln l", 1)
     draw.line(left, at, [s[4] for s in steps], "distance from the result", 2)
-    draw.style(left, "One query, tile by tile", "keys so far", "score (nats); distance (share)", legend="center right")
+    left.set_ylim(top=1.5 * max(s[2] for s in steps))  # room for the legend above the lines
+    draw.style(left, "One query, tile by tile", "keys so far", "score (nats); distance (share)", legend="upper left")
     draw.line(right, LENGTHS, [naive[n] / 2**20 for n in LENGTHS], "formula", 1)
     for number, (tile, each) in enumerate(by_tile.items()):
         draw.line(right, LENGTHS, [each[n] / 2**20 for n in LENGTHS], f"tiles of {tile}", (0, 2, 3)[number])

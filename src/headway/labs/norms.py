@@ -178,6 +178,7 @@ def _figure(normed: dict[str, Tensor], changes: dict[str, tuple[float, ...]], bo
         bars = drift.bar(at, found, width=0.25, color=draw.COLOURS[number], label=kind)
         drift.bar_label(bars, [f"{value:.1f}" if value else "0" for value in found], fontsize=8, color=draw.INK)
     drift.set_xticks(range(len(names)), names)
+    drift.set_ylim(0, 1.45 * max(changes["BatchNorm"]))  # room for the legend above the bars
     draw.style(
         drift, "Change of one row", "what changes around it", "largest change of a feature", legend="upper right"
     )
