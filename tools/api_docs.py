@@ -60,6 +60,11 @@ class RunCommand:
     outputs: Mapping[str, str] = field(default_factory=dict)  # option -> what gives the same in Python
 
 
+# What `--input` takes: a job over a large file, by any number of processes.
+JOB = dict.fromkeys(
+    ("input_file", "out", "unit", "shard", "lease", "join", "json"),
+    "jobs are of the shell; in Python a loop over the lines of a file, or `headway.runs.jobs.open_job`",
+)
 LOADED = ("run", "device", "precision", "average", "adapter")  # parameters of headway.load
 RUN_COMMANDS: dict[str, RunCommand] = {
     "info": RunCommand(method="info", outputs={"json": "the dictionary it returns"}),
@@ -71,20 +76,22 @@ RUN_COMMANDS: dict[str, RunCommand] = {
             "json": "`report.values`",
         },
     ),
-    "translate": RunCommand(method="translate", renamed={"text": "lines"}),
+    "translate": RunCommand(method="translate", renamed={"text": "lines"}, outputs=JOB),
     "generate": RunCommand(
         method="generate",
         renamed={"num": "number", "text": "prompt"},
-        outputs={"no_echo": "the pieces it yields, which leave the prompt out"},
+        outputs={**JOB, "no_echo": "the pieces it yields, which leave the prompt out"},
     ),
     "chat": RunCommand(
         method="chat", renamed={"text": "messages"}, outputs={"json": "the pieces it yields, joined: the content"}
     ),
-    "score": RunCommand(method="score", outputs={"tokens": "the list it returns"}),
+    "score": RunCommand(method="score", outputs={**JOB, "tokens": "the list it returns"}),
     "classify": RunCommand(
         method="classify",
         renamed={"input": "inputs"},
         outputs={
+            **JOB,
+            "words": "`run.pipeline.word_changes(text)`",
             "out": '`prediction.to_json("text")`, or `headway.plots.images.plot_predictions`',
             "patches": "`run.pipeline.patches(pixels)` and `headway.plots.attention.plot_patches`",
             "json": "the fields of `Prediction`",
@@ -100,6 +107,7 @@ RUN_COMMANDS: dict[str, RunCommand] = {
         method="caption",
         renamed={"image": "images"},
         outputs={
+            **JOB,
             "out": "`headway.plots.images.plot_captions`",
             "attention": "`run.pipeline.attention_maps(captions)` and `headway.plots.attention.plot_attention`",
             "json": "the fields of `Caption`",
@@ -134,7 +142,9 @@ RUN_COMMANDS: dict[str, RunCommand] = {
         },
     ),
     "embed": RunCommand(
-        method="embed", renamed={"text": "texts"}, outputs={"out": "`numpy.save`", "json": "the array it returns"}
+        method="embed",
+        renamed={"text": "texts"},
+        outputs={**JOB, "out": "`numpy.save`", "json": "the array it returns"},
     ),
     "search": RunCommand(
         method="search",
@@ -160,6 +170,8 @@ OTHER_COMMANDS: dict[str, str] = {
     "train": "`headway.runs.train_run` with a `headway.runs.config.RunConfig`, for instance "
     '`headway.runs.with_settings(headway.presets.preset("gpt-char").recipe(), {"data.spec": "book.txt"})`; '
     "`--dry-run` is `headway.runs.plan_run`",
+    "prepare": "`headway.data.store_writer.prepare_store`",
+    "estimate": "`headway.estimate.plan.estimate`",
     "import": "`headway.runs.import_folder.import_folder`",
     "trace": "`headway.decoding.trace.format.read_traces`, `headway.decoding.trace.tree`, "
     "`headway.plots.beam.plot_beam`",

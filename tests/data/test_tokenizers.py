@@ -133,6 +133,7 @@ def test_ids_outside_the_vocabulary_are_refused(name):
 def test_a_lone_surrogate_is_refused_and_nul_is_a_character(name):
     tokenizer = TRAINED[name]
     assert "lone surrogate (U+D83D at character 3) is not Unicode" in error(tokenizer.encode, "ab\ud83d")
+    assert "a text is of type list, expected one string" in error(tokenizer.encode, ["ab"])
     assert len(tokenizer.encode("a\0a")) >= 1
     assert tokenizer.decode(tokenizer.encode("\0")) == ("\0" if name == "byte-bpe" else "")
 

@@ -395,6 +395,8 @@ def _without_prefix(part: Any) -> Any:
 
 
 def _must_be_unicode(text: str) -> None:
+    if not isinstance(text, str):
+        raise DataError(f"a text is of type {type(text).__name__}, expected one string")
     try:
         text.encode()
     except UnicodeEncodeError as error:
