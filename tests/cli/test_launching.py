@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli import launching, main
-from headway.cli.launching import RESTARTS, Launcher, without_option
+from headway.cli import main
+from headway.cli.launching import ranks_of, without_option
 from headway.reliability.process import start
+from headway.training import launching
+from headway.training.launching import RESTARTS, Launcher
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc, and processes that die with their parent")
 
@@ -33,7 +35,7 @@ def make(tmp_path, monkeypatch):
 
     def build(script: str, words: tuple[str, ...] = ()) -> Launcher:
         (tmp_path / "rank.py").write_text(SCRIPT + script)
-        return Launcher(words, 2, tmp_path, command=(sys.executable, "-S", str(tmp_path / "rank.py")))
+        return ranks_of([sys.executable, "-S", str(tmp_path / "rank.py"), *words], 2, tmp_path)
 
     return build
 

@@ -16,6 +16,7 @@ import yaml
 
 from headway.cli.rank_check import RankCheck, expect_equal
 from headway.errors import VerificationError
+from headway.reliability.ranks import children_of, is_far, listeners
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, read_log
 
@@ -48,22 +49,6 @@ def content(folder: Path) -> tuple[list[bytes], list[tuple[object, ...]]]:
     return [path.read_bytes() for path in sorted(newest.iterdir())], log
 
 
-def ranks_of(pid: int) -> list[int]:
-    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def far_listeners(pids: list[int]) -> list[str]:
-    """The addresses other than loopback at which these processes listen."""
-    own = {os.readlink(link) for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()}
-    found = []
-    for table, loopback in (("tcp", "0100007F"), ("tcp6", "00000000000000000000000001000000")):
-        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own and not fields[1].startswith(loopback):
-                found.append(fields[1])
-    return found
-
-
 @pytest.mark.slow  # seven cold starts
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_run_of_two_processes_one_of_them_killed_is_the_run_of_one(tmp_path):
@@ -75,13 +60,14 @@ def test_a_run_of_two_processes_one_of_them_killed_is_the_run_of_one(tmp_path):
         deadline = time.monotonic() + 240
         while not Checkpoints(tmp_path / "two").steps() and time.monotonic() < deadline:
             time.sleep(0.01)
-        ranks = ranks_of(process.pid)
-        listeners = far_listeners([process.pid, *ranks])
+        ranks = children_of(process.pid)
+        listening = listeners([process.pid, *ranks])
         os.kill(ranks[-1], signal.SIGKILL)
         _, err = process.communicate(timeout=240)
     assert process.returncode == 0, err
     assert len(ranks) == 2
-    assert not listeners
+    assert listening
+    assert not any(is_far(each) for each in listening)
     assert "rank 1 was ended by SIGKILL; all 2 ranks start again" in err
     assert content(tmp_path / "two") == content(tmp_path / "alone")
 

@@ -24,7 +24,7 @@ from headway.reliability.row import CampaignRow, Outcome, Place, failed, ok
 from headway.reliability.rows import together
 
 TINY = CampaignConfig(trials=2, workers=1, tasks=("language",))
-OWN = ("kills", "crash-points", "signals", "full-disk", "together", "read-only")
+OWN = ("kills", "crash-points", "signals", "rank-kills", "rank-faults", "full-disk", "together", "read-only")
 
 
 class Waits(CampaignRow):

@@ -59,6 +59,7 @@ class Training:
         before: Callable[[], object] | None = None,
         command: bool = False,
         cold: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> Child:
         """Train into the folder `run` of a folder in a child, which calls `before` first.
 
@@ -69,14 +70,16 @@ class Training:
         if command or cold:
             words = ["train", str(self.tiny.preset), "--config", str(self.file), "--out", RUN]
             words += ["--resume"] if resume else []
-            return start_command(words, before=before, cold=cold, cwd=folder, cpu_seconds=CPU_SECONDS)
+            return start_command(
+                words, before=before, cold=cold, environment=environment, cwd=folder, cpu_seconds=CPU_SECONDS
+            )
 
         def work() -> None:
             if before is not None:
                 before()
             train_run(self.config, Path(RUN), resume=resume)
 
-        return start(work, cwd=folder, cpu_seconds=CPU_SECONDS)
+        return start(work, environment=environment, cwd=folder, cpu_seconds=CPU_SECONDS)
 
 
 def variants(tiny: TinyRun) -> list[dict[str, object]]:

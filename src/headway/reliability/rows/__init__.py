@@ -11,6 +11,8 @@ ROWS = {  # name: class, in the order of the table
     "kills": "Kills",
     "crash-points": "CrashPoints",
     "signals": "TrainingSignals",
+    "rank-kills": "RankKills",
+    "rank-faults": "RankFaults",
     "full-disk": "FullDisk",
     "together": "Together",
     "read-only": "ReadOnly",
