@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from headway.cli import main
 from headway.cli.launching import ranks_of, without_option
@@ -126,3 +127,18 @@ def test_ranks_of_torchrun_start_no_others(monkeypatch, capsys):
     assert main(["train", "gpt-char", "--data", "phrases", "--nproc", "2"]) == 2
     assert "leave one of the two out" in capsys.readouterr().err
     assert os.environ["WORLD_SIZE"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("", (1, 768)),
+        ("--nproc 2", (2, 384)),
+        ("--nproc 2 --train.accumulate 1", (1, 768)),
+        ("--nproc 2 --train.batch_tokens 64", (1, 64)),
+    ],
+)
+def test_a_step_is_cut_for_the_processes_unless_its_parts_are_given(words, expected, capsys):
+    assert main(["train", "gpt-char", "--print-config", *words.split()]) == 0
+    train = yaml.safe_load(capsys.readouterr().out)["train"]
+    assert (train["accumulate"], train["batch_tokens"]) == expected

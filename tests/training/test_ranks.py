@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +19,14 @@ from torch import nn
 
 from headway.errors import ConfigError, NonFiniteError
 from headway.models import build_model
+from headway.nn.lora import Lora
 from headway.tasks.sharing import in_parts, shared_by
-from headway.tasks.training_task import cross_entropy
+from headway.tasks.training_task import Batch, Term, cross_entropy
+from headway.training import stragglers
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.gradient_sums import backpropagate_pairwise, pairwise_sum
+from headway.training.optimisers import Muon
 from headway.training.randomness import Randomness
 from headway.training.ranks import ALONE, Alone, RankPlace, place_of
 from headway.training.signals import Interrupted
@@ -87,7 +92,8 @@ def content(folder: Path) -> tuple[dict[str, bytes], list[tuple[object, ...]]]:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
-    shared(ALONE, folder).train()
+    (ended,) = together(1, lambda _: shared(ALONE, folder).train())  # a process with one thread, as each rank has
+    assert ended.code == 0, ended.err
     return folder
 
 
@@ -95,6 +101,23 @@ def alone(tmp_path_factory) -> Path:
 def test_ranks_write_the_same_run_as_one_process(count, alone, tmp_path):
     assert train(count, tmp_path) == [0] * count
     assert content(tmp_path) == content(alone)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optimiser": Muon()},
+        {"precision": "bf16"},
+        {"lora": Lora(rank=2), "layer_decay": 0.5},
+        {"ema": 0.0, "clip": 0.0},
+    ],
+)
+def test_ranks_write_the_same_run_with_other_settings(changes, tmp_path):
+    config = replace(SHARED, steps=4, evaluate_every=2, **changes)
+    (ended,) = together(1, lambda _: shared(ALONE, tmp_path / "alone", config).train())
+    assert ended.code == 0, ended.err
+    assert train(2, tmp_path / "two", config) == [0, 0]
+    assert content(tmp_path / "two") == content(tmp_path / "alone")
 
 
 def test_a_signal_to_one_rank_stops_all_and_another_number_of_ranks_goes_on(alone, tmp_path):
@@ -119,11 +142,36 @@ def test_a_loss_that_is_nan_on_one_rank_is_seen_by_all_in_the_same_step(policy, 
     assert {each.code for each in together(2, work)} == ({6} if policy == "stop" else {0})
 
 
+class Slow(CountingTask):
+    """A task whose losses take long."""
+
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
+        time.sleep(0.05)
+        return super().loss(model, batch, smoothing=smoothing, step=step)
+
+
+def test_a_rank_that_is_slower_than_the_others_is_named_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(stragglers, "EVERY", 2)
+
+    def work(ranks: Alone) -> int:
+        task = Slow(SHARED.batch_tokens) if ranks.rank == 2 else None
+        made = shared(ranks, tmp_path, SHARED, task=task)
+        made.train()
+        told = [note for note in made.callback.notes if "times as long" in note]
+        named = f"step 2: rank 2 on {socket.gethostname()} computes "
+        return int(len(told) != 1 or not told[0].startswith(named))
+
+    assert {each.code for each in together(4, work)} == {0}
+
+
 def test_what_cannot_be_shared_out_is_refused(tmp_path):
     class Three(Alone):
         rank, size = 0, 3
 
-    with pytest.raises(ConfigError, match=r"train.accumulate=4: .* multiples of 3; .*--train.accumulate 3"):
+    with pytest.raises(
+        ConfigError,
+        match=r"accumulate=4: 3 ranks .* allowed: 1, 2 or 4 ranks; .*--train.accumulate 3 --train.batch_tokens 21",
+    ):
         shared(Three(), tmp_path)
     six = replace(SHARED, accumulate=6)
     with pytest.raises(ConfigError, match="need 1, 2, 4, 8, … ranks"):

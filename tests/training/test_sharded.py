@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file, save
 
 from headway.errors import ConfigError, RankError, StorageError
+from headway.nn.lora import Lora
 from headway.reliability.disks import DyingDisk, FailingDisk, WatchedDisk, used
 from headway.reliability.process import Ended
 from headway.storage.disk import Disk
@@ -103,6 +104,33 @@ def test_recomputed_blocks_change_no_bit(tmp_path):
     for name, recompute in (("plain", "none"), ("again", "blocks")):
         shared(ALONE, tmp_path / name, replace(config, recompute=recompute)).train()
     assert content(tmp_path / "again") == content(tmp_path / "plain")
+
+
+@pytest.mark.parametrize("shard", ["none", "full"])
+def test_autocast_to_16_bits_has_the_curve_of_one_process(shard, tmp_path):
+    plain = replace(TWELVE, accumulate=4, steps=2, evaluate_every=2)
+    config = replace(plain, precision="bf16")
+    for name, each in (("plain", plain), ("alone", config)):
+        shared(ALONE, tmp_path / name, each).train()
+    train(2, tmp_path / "two", replace(config, shard=shard))
+    assert curve(tmp_path / "two") == pytest.approx(curve(tmp_path / "alone"), rel=1e-4)
+    assert curve(tmp_path / "two") != pytest.approx(curve(tmp_path / "plain"), rel=1e-4)
+
+
+@pytest.mark.parametrize("changes", [{"lora": Lora(rank=2)}, {"freeze": ("*.blocks.0.*", "embedding*")}])
+def test_shards_of_which_some_do_not_train_have_the_curve_of_one_process(changes, tmp_path):
+    config = replace(TWELVE, ema=0.0, **changes)
+    shared(ALONE, tmp_path / "alone", config).train()
+    train(2, tmp_path / "two", replace(config, shard="full"))
+    assert curve(tmp_path / "two") == pytest.approx(curve(tmp_path / "alone"), rel=1e-6)
+    made = load_file(Checkpoints(tmp_path / "two").path(6) / MODEL)
+    plain = load_file(Checkpoints(tmp_path / "alone").path(6) / MODEL)
+    assert made.keys() == plain.keys()
+    for name, tensor in plain.items():
+        torch.testing.assert_close(made[name], tensor, rtol=0, atol=1e-5)
+    shutil.rmtree(Checkpoints(tmp_path / "two").path(6))
+    train(1, tmp_path / "two", config)  # from step 3 on
+    assert curve(tmp_path / "two") == pytest.approx(curve(tmp_path / "alone"), rel=1e-6)
 
 
 def test_muon_of_shards_is_muon_to_the_rounding_of_16_bits(tmp_path):

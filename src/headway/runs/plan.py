@@ -44,7 +44,13 @@ class TrainingPlan:
 
 
 def plan_of(
-    config: RunConfig, prepared: Prepared, folder: Path, *, at: int = 0, more: Mapping[str, str] | None = None
+    config: RunConfig,
+    prepared: Prepared,
+    folder: Path,
+    *,
+    at: int = 0,
+    more: Mapping[str, str] | None = None,
+    ranks: int = 1,
 ) -> TrainingPlan:
     """The plan of a run whose data is prepared; `at` is the step it goes on from, `more` are further facts."""
     train, sketch = config.train, build_model(config.model, device="meta")
@@ -62,13 +68,17 @@ def plan_of(
         "model": f"{kind(type(config.model))}, {parameters:,} parameters ({size(4 * parameters)})",
         **({} if trained == whole else {"trains": _trained(sketch, trained, whole)}),
         "training": _training(config, prepared, at),
-        "device": f"{described(device)}, {train.precision}",
+        "device": f"{described(device)}, {train.precision}{_each_of(ranks)}",
         **({"load": load} if load else {}),
         "memory": f"{size(states)} for weights, gradients and optimiser, and what a batch needs on top",
         "writes to": f"{folder}, a checkpoint of {size(saved)} every {often}, keeping {train.keep}",
         "to stop": "Ctrl-C saves and stops; the same command with --resume goes on",
     }
     return TrainingPlan(config=config, facts=facts | dict(more or {}))
+
+
+def _each_of(ranks: int) -> str:
+    return f", in each of {ranks} processes" if ranks > 1 else ""
 
 
 def _trained(sketch: nn.Module, trained: int, whole: int) -> str:

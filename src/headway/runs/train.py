@@ -119,7 +119,7 @@ def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback, ranks: Al
     tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
     if ranks.first:
         _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
-    plan_of(config, prepared, folder, at=trainer.step, more=facts).tell(given.watcher)
+    plan_of(config, prepared, folder, at=trainer.step, more=facts, ranks=ranks.size).tell(given.watcher)
     trainer.train()
     return trainer
 

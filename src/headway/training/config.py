@@ -59,8 +59,6 @@ class TrainConfig:
             expect_not_negative(name, getattr(self, name))
         if self.reduction == "exact" and self.shard != "none":
             raise ConfigError(f"train.reduction=exact with train.shard={self.shard}, allowed with shards: auto, fast")
-        if self.lora is not None and self.shard != "none":
-            raise ConfigError(f"train.lora with train.shard={self.shard}: adapters are small; leave one of them out")
         if not 0.0 < self.layer_decay <= 1.0:
             raise ConfigError(f"train.layer_decay={self.layer_decay}, allowed: above 0, at most 1")
         if self.average > self.keep:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -109,6 +110,15 @@ class Alone:
     def saved(self) -> None:
         """A checkpoint was written."""
 
+    def host(self, rank: int) -> str:
+        """The name of the machine of a rank."""
+        return socket.gethostname()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values are that ranks exchange."""
+        return torch.device("cpu")
+
 
 class Ranks(Alone):
     """Several processes, joined by a process group; one of them per GPU, or on CPUs."""
@@ -119,6 +129,8 @@ class Ranks(Alone):
         self.dist, self.store, self.place = dist, store, place
         self.rank, self.size, self.first = place.rank, place.size, place.rank == 0
         self._turns, self._signal = 0, None
+        with _contact():
+            store.set(f"host-{self.rank}", socket.gethostname())
 
     def part(self, items: Sequence[T]) -> Sequence[T]:
         """This rank's contiguous part of the micro-batches of a step."""
@@ -245,8 +257,14 @@ class Ranks(Alone):
         if SAVED in os.environ:
             Path(os.environ[SAVED]).touch()
 
+    def host(self, rank: int) -> str:
+        """The name of the machine of a rank."""
+        with _contact():
+            return self.store.get(f"host-{rank}").decode()
+
     @property
     def device(self) -> torch.device:
+        """Where the values are that ranks exchange."""
         return pick_device("cuda" if self.dist.get_backend() == "nccl" else "cpu")
 
 

@@ -43,6 +43,17 @@ def shortened(train: TrainConfig, before: int, fixed: Collection[str] = ()) -> T
     return replace(train, save_every=every) if train.save_every > train.steps else train
 
 
+def shared_out(train: TrainConfig, ranks: int, fixed: Collection[str] = ()) -> TrainConfig:
+    """The settings of a step of about the same size whose micro-batches so many ranks can share out.
+
+    It stays as it is if `fixed` names one of the two keys that say how large a step is.
+    """
+    if train.accumulate % ranks == 0 or any(is_set(f"train.{key}", fixed) for key in ("accumulate", "batch_tokens")):
+        return train
+    count = ranks * max(round(train.accumulate / ranks), 1)
+    return replace(train, accumulate=count, batch_tokens=max(train.batch_tokens * train.accumulate // count, 1))
+
+
 def like_before(train: TrainConfig, before: TrainConfig, fixed: Collection[str] = ()) -> TrainConfig:
     """The settings of a run that goes on after it was begun with `before`: it keeps the schedule that it has.
 

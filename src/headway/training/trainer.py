@@ -40,6 +40,7 @@ from headway.training.ranks import ALONE, Alone, Ranks
 from headway.training.shards import as_shard, local, read_rows, save_shards, whole
 from headway.training.sharing import expect_shared_out
 from headway.training.signals import Interrupted, StopRequest
+from headway.training.stragglers import ComputeTimes
 
 
 class Trainer:
@@ -88,6 +89,7 @@ class Trainer:
                 compile_blocks(self.model, fixed=task.fixed_shapes)
             else:
                 compile_features(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
+        self.times = ComputeTimes(ranks, self.device)
         self.stop_request = StopRequest(callback.note)
         self.version = VERSION
         self.randomness = Randomness(config.seed, self.device, running=self.graphed is not None)
@@ -163,6 +165,8 @@ class Trainer:
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         self.randomness.at(self.step, STEP)
+        if slow := self.times.slowest(self.step):
+            self.callback.note(slow)
         return self._entry(total, norm, rate, tokens, time.perf_counter() - started, phase)
 
     def update(self, batches: Sequence[Batch], tokens: int) -> tuple[Tensor, Tensor]:
@@ -240,7 +244,7 @@ class Trainer:
             losses.append(loss.detach().double())
 
         exact = self.version > 1 and self.config.exact_on(self.device.type)
-        with computing_after(self.ranks.rank * len(batches)):
+        with computing_after(self.ranks.rank * len(batches)), self.times.measured():
             if exact:
                 backpropagate_pairwise(list(self.model.parameters()), backward, len(batches))
             else:

@@ -7,6 +7,7 @@ import shlex
 from argparse import Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,7 @@ def _execute(arguments: Namespace, place: RankPlace | None) -> None:
     if arguments.help:
         _list_keys(arguments.preset, config)
         return
+    config = _shared_out(arguments, config, place, scaled.append)
     if arguments.print_config and not arguments.dry_run:
         _print(config)
         return
@@ -166,6 +168,21 @@ def _execute(arguments: Namespace, place: RankPlace | None) -> None:
         )
     tell(f"trained {folder}; {best_line(folder)}next: {', or '.join(next_commands(folder))}")
     print(folder)
+
+
+def _shared_out(
+    arguments: Namespace, config: RunConfig, place: RankPlace | None, note: Callable[[str], None]
+) -> RunConfig:
+    """The config of a new run in micro-batches that its ranks can share out, unless the user says how many."""
+    from headway.training.scaling import differences, shared_out
+
+    ranks = place.size if place is not None else arguments.nproc or 1
+    if arguments.resume and _has_config(_folder(arguments)):
+        return config  # another number of micro-batches would be another run
+    train = shared_out(config.train, ranks, tuple(_changes(arguments)))
+    if changed := differences(config.train, train):
+        note(f"{changed}, for {ranks} processes to share a step of the same size")
+    return replace(config, train=train)
 
 
 @contextmanager
