@@ -374,7 +374,7 @@ COPIES = {
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
-    "headway train gpt-char --data book.txt --train.accumulate 2 --nproc 2 --out runs/two": (
+    "headway train gpt-char --data book.txt --nproc 2 --out runs/two": (
         "starts processes; tests/cli/test_nproc.py does it"
     ),
     "headway train gpt2 --data corpus --nproc 8": "eight processes; tests/cli/test_nproc.py starts two",
