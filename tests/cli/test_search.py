@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from safetensors.torch import save_file
 
 import headway
 from headway.cli import main
+from headway.data.config import DataConfig
 from headway.errors import ConfigError
 from headway.reliability.runs import write_encoder
 from headway.runs.search import Hit, Reranker
@@ -168,16 +170,16 @@ def test_a_process_that_is_killed_leaves_parts_and_the_next_one_goes_on(encoder,
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory):
-    """A classifier of lines `query TAB passage`."""
+    """A classifier of pairs, a query and a passage."""
     folder = tmp_path_factory.mktemp("judge")
     words = ("two", "dogs", "run", "one", "lake")
-    rows = [f'"{a} {b}\t{c} {b}",{int(a == c)}\n' for a in words for b in words for c in words]
-    (folder / "pairs.csv").write_text("text,label\n" + "".join(rows))
+    rows = [f"{a} {b},{c} {b},{int(a == c)}\n" for a in words for b in words for c in words]
+    (folder / "pairs.csv").write_text("text,text2,label\n" + "".join(rows))
     short = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 256 --train.device cpu"
     small = {"width": 16, "inner": 16, "heads": 2, "layers": 1, "context": 64}
     sizes = " ".join(f"--model.encoder.{key} {value}" for key, value in small.items())
     more = f"{short} {sizes} --model.encoder.windows.radius 4 --task.length 64 --data.cache {folder / 'cache'}"
-    data = ["--data", str(folder / "pairs.csv"), "--out", str(folder / "run")]
+    data = ["--data", str(folder / "pairs.csv"), "--data.text2", "text2", "--out", str(folder / "run")]
     assert main(["train", "longformer-needle", *data, *more.split()]) == 0
     return folder / "run"
 
@@ -211,6 +213,24 @@ def test_what_cannot_rerank_is_refused(encoder, judge, desk, capsys):
     assert "has the classes 0, 1; name the one that means relevant (--relevant CLASS)" in capsys.readouterr().err
 
 
+def test_a_classifier_of_single_texts_cannot_rerank():
+    class Judge(Classifies):
+        reads = "text"
+
+        def classify(self, inputs, *, top=5):
+            raise AssertionError
+
+    class Loaded:
+        folder = "runs/reviews"
+        config = SimpleNamespace(data=DataConfig())
+
+        def require(self, capability):
+            return Judge()
+
+    with pytest.raises(ConfigError, match=r"single texts, expected pairs of texts; .* import it with --pairs"):
+        Reranker(Loaded())
+
+
 def test_a_number_is_a_score():
     """What a regression model predicts of a pair, in the field `number` of its prediction."""
 
@@ -220,6 +240,7 @@ def test_a_number_is_a_score():
 
     class Judge(Classifies):
         reads = "text"
+        reads_pairs = True
 
         def classify(self, inputs, *, top=5):
             assert all("\t" in line for line in inputs)

@@ -7,10 +7,12 @@ import shlex
 
 import pytest
 import torch
+from sentence_transformers import CrossEncoder
 
 import headway
 from headway.cli import main
 from headway.data.questions import Question
+from headway.errors import DataError
 from tests.interop.peers import BERT, CONTEXT, hf, unsettle
 from tests.interop.test_family_folders import roberta_tokenizer
 
@@ -149,14 +151,15 @@ def roberta(folder, kind, *, slow):
 @pytest.mark.parametrize("slow", [False, True])
 def test_an_imported_roberta_reads_pairs_as_transformers_does(tmp_path, slow):
     theirs, encode = roberta(tmp_path / "hf", "RobertaForSequenceClassification", slow=slow)
-    assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "run")]) == 0
+    assert main(["import", str(tmp_path / "hf"), "--pairs", "--out", str(tmp_path / "run")]) == 0
     run = headway.load(tmp_path / "run", device="cpu")
     lines = ["\t".join(pair) for pair in PAIRS]
     known = [encode(*pair)["input_ids"] for pair in PAIRS]
     stop = encode.sep_token_id
     assert all(ids.count(stop) == 3 for ids in known)  # </s></s> between the texts, </s> at the end
     assert run.pipeline.encoded(lines)[0] == known
-    assert run.pipeline.encoded(["the dog"])[0] == [encode("the dog")["input_ids"]]
+    with pytest.raises(DataError, match="1 text, expected a pair"):
+        run.classify(["the dog"])
     for line, ids, found in zip(lines, known, run.classify(lines, top=3), strict=True):
         with torch.no_grad():
             shares = theirs(input_ids=torch.tensor([ids])).logits.softmax(-1)[0].tolist()
@@ -166,6 +169,67 @@ def test_an_imported_roberta_reads_pairs_as_transformers_does(tmp_path, slow):
     assert run.export(tmp_path / "again").holds
     again = hf.AutoTokenizer.from_pretrained(tmp_path / "again")
     assert [again(*pair)["input_ids"] for pair in PAIRS] == known
+
+
+def test_a_tab_is_white_space_for_an_imported_classifier_of_single_texts(tmp_path, capsys):
+    theirs, encode = roberta(tmp_path / "hf", "RobertaForSequenceClassification", slow=False)
+    assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "run")]) == 0
+    assert "note: reads one text at a time; if it was trained on pairs of texts, import it with --pairs" in (
+        capsys.readouterr().err
+    )
+    run = headway.load(tmp_path / "run", device="cpu")
+    line = "the dog sees\ta lake"
+    assert run.pipeline.encoded([line])[0] == [encode(line)["input_ids"]]
+    (found,) = run.classify([line], top=3)
+    with torch.no_grad():
+        shares = theirs(**encode(line, return_tensors="pt")).logits.softmax(-1)[0].tolist()
+    assert dict(found.top) == pytest.approx(dict(zip(run.config.data.classes, shares, strict=True)), abs=1e-5)
+    assert found.pair is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "pairs"),
+    [
+        ({}, False),
+        ({"id2label": {0: "NEGATIVE", 1: "POSITIVE", 2: "NEUTRAL"}}, False),
+        ({"id2label": {0: "Contradiction", 1: "Neutral", 2: "ENTAILMENT"}}, True),
+        ({"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity", "version": "4.1.0"}}, True),
+        ({"sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity"}, True),
+    ],
+)
+def test_the_config_of_a_folder_can_show_that_a_classifier_reads_pairs(tmp_path, capsys, shown, pairs):
+    roberta(tmp_path / "hf", "RobertaForSequenceClassification", slow=False)
+    config = json.loads((tmp_path / "hf/config.json").read_text()) | shown
+    (tmp_path / "hf/config.json").write_text(json.dumps(config))
+    for more, expected in ((), pairs), (("--pairs",), True), (("--no-pairs",), False):
+        out = tmp_path / "-".join(["run", *more])
+        assert main(["import", str(tmp_path / "hf"), *more, "--out", str(out)]) == 0
+        assert ("note: reads " in capsys.readouterr().err) == (not more)
+        assert headway.load(out, device="cpu").pipeline.reads_pairs == expected
+
+
+def test_only_a_classifier_of_texts_is_imported_with_pairs(tmp_path, capsys):
+    roberta(tmp_path / "hf", "RobertaForQuestionAnswering", slow=False)
+    assert main(["import", str(tmp_path / "hf"), "--pairs", "--out", str(tmp_path / "run")]) == 2
+    assert "--pairs is for classifiers of texts" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_pairs_are_evaluated_by_the_names_of_their_columns(tmp_path, capsys):
+    roberta(tmp_path / "hf", "RobertaForSequenceClassification", slow=False)
+    assert main(["import", str(tmp_path / "hf"), "--pairs", "--out", str(tmp_path / "run")]) == 0
+    rows = [f"{one},{two},LABEL_{n % 3}" for n, (one, two) in enumerate(PAIRS * 2)]
+    (tmp_path / "pairs.csv").write_text("\n".join(["premise,hypothesis,gold", *rows]) + "\n")
+    evaluate = ["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "pairs.csv"), "--device", "cpu", "--json"]
+    named = ["--text", "premise", "--text2", "hypothesis", "--label", "gold"]
+    capsys.readouterr()
+    assert main(evaluate) != 0
+    assert "--text COLUMN --text2 COLUMN --label COLUMN" in capsys.readouterr().err
+    assert main([*evaluate, *named]) == 0
+    accuracy = json.loads(capsys.readouterr().out)["accuracy"]
+    said = headway.load(tmp_path / "run", device="cpu").classify(["\t".join(pair) for pair in PAIRS * 2], top=1)
+    right = [each.top[0][0] == f"LABEL_{n % 3}" for n, each in enumerate(said)]
+    assert accuracy == pytest.approx(sum(right) / len(right))
 
 
 def test_an_imported_roberta_reads_questions_as_transformers_does(tmp_path):
@@ -193,7 +257,12 @@ def test_a_bert_that_is_imported_has_one_separator_and_two_segments(tmp_path):
     assert run.export(tmp_path / "hf").holds
     assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "again")]) == 0
     again = headway.load(tmp_path / "again", device="cpu")
+    assert again.pipeline.reads_pairs
+    peer = CrossEncoder(str(tmp_path / "hf"), device="cpu")
+    assert isinstance(peer.activation_fn, torch.nn.Identity)
     lines = ["a good film\tgood day", "a bad film\tgood"]
+    scores = torch.from_numpy(peer.predict([tuple(line.split("\t")) for line in lines], show_progress_bar=False))
+    torch.testing.assert_close(run.pipeline.model(*run.pipeline.inputs(lines)), scores, atol=1e-5, rtol=1e-5)
     encode = hf.AutoTokenizer.from_pretrained(tmp_path / "hf")
     known = [encode(*line.split("\t")) for line in lines]
     assert again.pipeline.encoded(lines) == run.pipeline.encoded(lines)

@@ -21,6 +21,7 @@ from headway.interop.family import Family, GenerationTokens, export_weights
 from headway.interop.onnx_export import GRAPH, GraphModel, OnnxProof, expect_onnx, prove_graph, write_graph
 from headway.interop.safetensors_writer import chunks_of
 from headway.interop.sentence_transformers import sentence_files
+from headway.interop.text_pairs import pair_settings
 from headway.interop.tokenizer_export import TextTemplate, text_template, tokenizer_files
 from headway.models import ModelInputs, ModelOutputs
 from headway.storage.commit import StagedFolder, commit_folder, discard, expect_new
@@ -97,6 +98,8 @@ def plan_export(request: ExportRequest) -> ExportPlan:
     if request.classes:
         config["id2label"] = {str(number): name for number, name in enumerate(request.classes)}
         config["label2id"] = {name: number for number, name in enumerate(request.classes)}
+    if request.pairs:
+        config |= pair_settings()
     if request.problem_type is not None:
         config["problem_type"] = request.problem_type
     template = replace(template, tokens=replace(template.tokens, pad=config.get("pad_token_id")))

@@ -6,7 +6,7 @@ Nothing in the folder is trusted. The plan holds everything but the numbers, whi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from headway.data.special_tokens import SpecialTokens
-from headway.errors import BadModelError, HeadwayError, one_line, shown
+from headway.errors import BadModelError, ConfigError, HeadwayError, one_line, shown
 from headway.interop.chat_import import with_chat_template
 from headway.interop.conversion import without_head_advice
 from headway.interop.families import FAMILIES, architectures_of, family_of
@@ -28,11 +28,12 @@ from headway.interop.model_folder import ModelFolder
 from headway.interop.safetensors_header import DTYPES
 from headway.interop.safetensors_writer import chunks_of, header_of
 from headway.interop.sentence_transformers import sentence_task
+from headway.interop.text_pairs import reads_pairs
 from headway.interop.tokenizer_import import TokenizerFiles, read_tokenizer
 from headway.interop.unsupported import why_unsupported
 from headway.models import Model, ModelConfig, ModelInputs
 from headway.storage.commit import StagedFolder
-from headway.tasks.base import Task
+from headway.tasks.base import Task, article
 
 MAX_NAMED = 10  # tensors an error names; the rest are counted
 MAX_CONTEXT = 2**24  # positions
@@ -51,6 +52,7 @@ class ImportPlan:
     config: ModelConfig
     task: Task
     classes: tuple[str, ...]  # names of a classifier's classes
+    pairs: bool  # a text classifier whose inputs are pairs of texts
     tokens: GenerationTokens
     encoder: bool  # reads a text as a whole, between special tokens
     mappings: dict[str, WeightMapping]  # by the name of headway's tensor
@@ -156,10 +158,12 @@ class ImportedTokenizers:
     special: SpecialTokens | None = None
 
 
-def inspect_folder(path: Path) -> ImportPlan:
+def inspect_folder(path: Path, *, pairs: bool | None = None) -> ImportPlan:
     """Check the configs and tensors of a model folder or a GGUF file, and plan the run it becomes.
 
-    Raises BadModelError naming file and field, or every tensor that is missing, unknown or misshapen.
+    `pairs` says whether a text classifier reads pairs of texts; None: as far as config.json shows it.
+    Raises BadModelError naming file and field, or every tensor that is missing, unknown or misshapen, and ConfigError
+    for `pairs` of a model that classifies no texts.
     """
     folder = open_model(path)
     family = _family(folder)
@@ -172,18 +176,20 @@ def inspect_folder(path: Path) -> ImportPlan:
     matched = match(family, model, mappings, folder.tensors)
     _check_tensors(folder, mappings, matched)
     task, classes = _task(folder, family, imported)
+    pairs, pair_notes = _pairs(folder, task, classes, pairs)
     return ImportPlan(
         folder=folder,
         family=family,
         config=model,
         task=task,
         classes=classes,
+        pairs=pairs,
         tokens=imported.tokens,
         encoder=imported.encoder,
         mappings={mapping.name: mapping for mapping in mappings},
         match=matched,
         dtype=_dtype(folder, matched),
-        notes=notes,
+        notes=[*notes, *pair_notes],
     )
 
 
@@ -269,6 +275,19 @@ def _task(folder: ModelFolder, family: Family[Any], imported: Imported) -> tuple
         return imported.task, class_names(folder, imported.classes)
     sizes = imported.model.text
     return imported.task or sentence_task(folder, None if sizes is None else sizes.context), ()
+
+
+def _pairs(folder: ModelFolder, task: Task, classes: Sequence[str], given: bool | None) -> tuple[bool, list[str]]:
+    """Whether pairs of texts are classified, and what to say of a guess. Raises ConfigError."""
+    if not task.takes_pairs:
+        if given is not None:
+            raise ConfigError(f"--pairs is for classifiers of texts; {folder.path} is {article(task.title)}")
+        return False, []
+    if given is not None:
+        return given, []
+    if reads_pairs(folder.config, classes):
+        return True, ["reads pairs of texts, as its config shows; if it reads one text, import it with --no-pairs"]
+    return False, ["reads one text at a time; if it was trained on pairs of texts, import it with --pairs"]
 
 
 @torch.inference_mode()

@@ -43,17 +43,23 @@ class ImportReport:
 
 
 def import_folder(
-    source: Path, folder: Path, progress: Progress = lambda done, total: None, *, with_reference: bool = False
+    source: Path,
+    folder: Path,
+    progress: Progress = lambda done, total: None,
+    *,
+    with_reference: bool = False,
+    pairs: bool | None = None,
 ) -> ImportReport:
     """Make a run of a model folder or a GGUF file.
 
-    With a reference the run keeps logits that transformers computed, which `verify` compares with. The run appears
-    whole or not at all. Raises BadModelError naming what cannot be imported, ConfigError for a run folder that is not
-    empty or if transformers is missing, StorageError.
+    With a reference the run keeps logits that transformers computed, which `verify` compares with. `pairs` says whether
+    a text classifier reads pairs of texts; None: as far as the folder shows it. The run appears whole or not at all.
+    Raises BadModelError naming what cannot be imported, ConfigError for a run folder that is not empty, for `pairs` of
+    another kind of model, or if transformers is missing, StorageError.
     """
     if with_reference:
         require_transformers()
-    return write_run(inspect_folder(source), folder, progress, with_reference=with_reference)
+    return write_run(inspect_folder(source, pairs=pairs), folder, progress, with_reference=with_reference)
 
 
 def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_reference: bool = False) -> ImportReport:
@@ -76,7 +82,7 @@ def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_refere
             checkpoint.json(FACTS, {"step": 0})
         checkpoints.mark_latest(0)
         tokenizers = reading.result()
-        data = DataConfig(marks=tokenizers.special, classes=plan.classes)
+        data = DataConfig(text2="text2" if plan.pairs else "", marks=tokenizers.special, classes=plan.classes)
         task, chat_notes = plan.chat(tokenizers)
         config = RunConfig(task=task, data=data, model=plan.config, train=TrainConfig())
         files = run_files(config, {name: each.to_str() for name, each in tokenizers.files.libraries.items()}, None)

@@ -609,12 +609,14 @@ class Run:
         metric: Metric | None = None,
         compare: str | Path | Run | None = None,
         text: str | None = None,
+        text2: str | None = None,
         label: str | None = None,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Report:
         """The metrics of the run's task on a split: test if there is one, else val. `report.values` has the JSON keys.
 
-        `text` and `label` are columns of other data, a table, where they have other names than in the run's own.
+        `text`, `text2` (of pairs) and `label` are columns of other data, a table, where they have other names than in
+        the run's own.
         `progress` is called now and then with what is done and how many of how many. Raises ConfigError for an option
         that the task does not have.
         """
@@ -629,7 +631,11 @@ class Run:
             lengths=lengths,
             metric=metric,
             compare=compare,
-            columns={name: column for name, column in (("text", text), ("label", label)) if column is not None},
+            columns={
+                name: column
+                for name, column in (("text", text), ("text2", text2), ("label", label))
+                if column is not None
+            },
             progress=progress,
         )
 

@@ -124,6 +124,9 @@ class Reranker:
         self.run, self.classifier, self.relevant = run, run.require(Classifies), relevant
         if self.classifier.reads != "text":
             raise ConfigError(f"rerank: {run.folder} classifies {self.classifier.reads}s, expected pairs of texts")
+        if not self.classifier.reads_pairs:
+            advice = "" if run.config.data.spec else "; if the model was trained on pairs, import it with --pairs"
+            raise ConfigError(f"rerank: {run.folder} classifies single texts, expected pairs of texts{advice}")
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """The same passages by their relevance, of equal ones the more similar first."""

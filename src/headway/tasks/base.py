@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Metric = Literal["rouge"]  # metrics of `evaluate --metric`, beside those that a task always has
 Progress = Callable[[str, int, int], None]  # what is done, and how many of how many
 S = TypeVar("S")
+COLUMNS = ("text", "text2", "label")  # of other data: the options of `evaluate` that name them
 ONE_TOKENIZER = "tokenizer.json"  # its file, where source and target share a vocabulary or there is one text
 
 
@@ -120,7 +121,7 @@ class EvaluateRequest:
     metric: Metric | None = None  # a further metric
     rival: Pipeline | None = None  # another run, to be compared with
     names: tuple[str, str] = ("", "")  # of the run and its rival, as they were given
-    columns: Mapping[str, str] = field(default_factory=dict)  # of other data: "text" and "label", by their names there
+    columns: Mapping[str, str] = field(default_factory=dict)  # of other data: their names there, by those of COLUMNS
     progress: Progress = ignore
 
 
@@ -136,6 +137,7 @@ class Task(ABC):
     has_tokenizer: ClassVar[bool] = True
     takes_budget: ClassVar[bool] = True  # whether steps and batches can be fitted to a time
     aliases: ClassVar[tuple[str, ...]] = ()  # names in older configs
+    takes_pairs: ClassVar[bool] = False  # whether an input may be a pair of texts
     models: ClassVar[tuple[str, ...]] = ()  # the kinds of model that can be trained on it; empty: any
     length_key: ClassVar[str] = ""  # the setting that limits the tokens of an input; empty: the task has no such limit
     from_source: ClassVar[tuple[str, ...]] = ()  # settings that a fine-tuned run has from the run it begins with
@@ -290,7 +292,7 @@ class Pipeline:
         return tokenizers.get("tokenizer-target.json") or tokenizers[ONE_TOKENIZER]
 
     def read(self, data: str | None = None, columns: Mapping[str, str] | None = None) -> TrainingTask:
-        """The run's own data (None), or other data, whose `columns` may have other names ("text", "label").
+        """The run's own data (None), or other data, whose `columns` may have other names ("text", "text2", "label").
 
         Raises ConfigError for an imported run without data.
         """
@@ -299,8 +301,8 @@ class Pipeline:
         request = self.parts.request(data)
         if columns:
             own = request.data
-            named = replace(own, text=columns.get("text", own.text), label=columns.get("label", own.label))
-            request = replace(request, data=named)
+            text, text2, label = (columns.get(name, getattr(own, name)) for name in COLUMNS)
+            request = replace(request, data=replace(own, text=text, text2=text2, label=label))
         with uncounted():  # all splits are encoded, or none where they are kept: `evaluate` counts those of its own
             try:
                 return self.task.read(request)
@@ -318,7 +320,7 @@ class Pipeline:
         try:
             return self.read(request.data, request.columns)
         except NoColumnError as error:
-            named = " ".join(f"--{name} COLUMN" for name in ("text", "label") if name in self.evaluate_options)
+            named = " ".join(f"--{name} COLUMN" for name in COLUMNS if name in self.evaluate_options)
             if request.data is None or not named:
                 raise
             raise NoColumnError(f"{error}; {named} of `headway evaluate` name the columns of other data") from error

@@ -155,6 +155,11 @@ class Classifies(Capability):
         """
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether an input is a pair of texts, with a tab between them."""
+        return False
+
+    @property
     def cuts_patches(self) -> bool:
         """Whether `patches` works: the model reads an image as patches."""
         return False

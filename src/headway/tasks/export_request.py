@@ -86,5 +86,6 @@ class ExportRequest:
     text: TextExport | None = None
     images: ImageScaling | None = None
     classes: tuple[str, ...] = ()  # names of a classifier's classes
+    pairs: bool = False  # a text classifier whose inputs are pairs of texts
     problem_type: str | None = None  # of a text classifier: what kind of labels it has, as transformers calls it
     head: Head | None = None  # of a classifier: what its outputs are, if they are not classes

@@ -32,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     options.add_adapter(parser)
     parser.add_argument("--data", metavar="SPEC", help="other data than the run's own")
     parser.add_argument("--text", metavar="COLUMN", help="of --data, a table: the column with the texts")
+    parser.add_argument("--text2", metavar="COLUMN", help="of --data, a table of pairs: the column of the second texts")
     parser.add_argument("--label", metavar="COLUMN", help="of --data, a table: the column with the labels")
     parser.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
     parser.add_argument(
@@ -87,6 +88,7 @@ def execute(arguments: Namespace) -> None:
         metric=arguments.metric,
         compare=arguments.compare,
         text=arguments.text,
+        text2=arguments.text2,
         label=arguments.label,
         progress=progress_lines(),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from pathlib import Path
 
 from headway.cli.terminal import is_terminal, tell
@@ -14,6 +14,7 @@ EXAMPLES = (
     "headway import gpt2 --out runs/gpt2",
     "headway import smollm2.gguf --out runs/smollm2         a GGUF file, its weights dequantised",
     "headway import gpt2 --out runs/checked --reference     and keep transformers' logits, for `headway verify`",
+    "headway import nli --pairs --out runs/nli              a classifier of pairs of texts",
 )
 
 
@@ -28,6 +29,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", metavar="RUN", help="the run folder to make (default: runs/NAME of the model)")
     parser.add_argument(
         "--reference", action="store_true", help="keep logits of transformers' own model for `headway verify`"
+    )
+    parser.add_argument(
+        "--pairs",
+        action=BooleanOptionalAction,
+        help="a classifier of texts reads pairs of texts, or single ones (default: what its config shows)",
     )
 
 
@@ -53,6 +59,7 @@ def execute(arguments: Namespace) -> None:
             out,
             lambda done, all: bar.update(task, completed=done, total=all),
             with_reference=arguments.reference,
+            pairs=arguments.pairs,
         )
     for note in imported.notes:
         tell(f"note: {note}")

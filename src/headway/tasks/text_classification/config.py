@@ -23,6 +23,7 @@ class TextClassification(Task):
     name: ClassVar[str] = "text-classification"
     title: ClassVar[str] = "text classifier"
     unit: ClassVar[str] = "texts"
+    takes_pairs: ClassVar[bool] = True
     length_key: ClassVar[str] = "length"
     special_tokens: ClassVar[tuple[str, ...]] = ("pad", "start", "stop")
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from headway.data.labelled_text import StoredTexts
 from headway.data.unknown_tokens import count_stored
 from headway.decoding.non_finite import numbered
-from headway.errors import DataError, InputError
-from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
+from headway.errors import ConfigError, DataError, InputError
+from headway.tasks.base import COLUMNS, EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Classifies
 from headway.tasks.classifier import Prediction
 from headway.tasks.text_classification.config import TextClassification
@@ -37,7 +37,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
     """Texts in, classes or numbers out."""
 
     reads = "text"
-    evaluate_options = frozenset({"text", "label", "out", "plot"})
+    evaluate_options = frozenset({*COLUMNS, "out", "plot"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         super().__init__(task, parts)
@@ -46,20 +46,19 @@ class TextClassificationPipeline(Pipeline, Classifies):
         self.objective = objective(task, self.classes, scale=getattr(parts.config, "scale", 1.0))
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether an input is a pair of texts, in one line with a tab between them; else a tab is white space."""
+        return bool(self.parts.data.text2)
+
+    @property
     def layout(self) -> InputLayout:
         """How a line becomes the model's input."""
-        return InputLayout.of(self.tokenizer, self.config.length, pairs=bool(self.parts.data.text2))
-
-    def layout_of(self, line: str) -> InputLayout:
-        """How this line is read: of an imported run, whose data is not known, one with a tab is a pair of texts."""
-        if self.parts.data.spec or PAIR not in line:
-            return self.layout
-        return InputLayout.of(self.tokenizer, self.config.length, pairs=True)
+        return InputLayout.of(self.tokenizer, self.config.length, pairs=self.reads_pairs)
 
     @property
     def segments(self) -> bool:
         """Whether the model is told which text of a pair a token belongs to."""
-        return (bool(self.parts.data.text2) or not self.parts.data.spec) and "segments" in self.model.reads
+        return self.reads_pairs and "segments" in self.model.reads
 
     def encoded(self, lines: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
         """Lines as the model reads them, with special tokens, cut to the task's length, and their segments.
@@ -68,14 +67,13 @@ class TextClassificationPipeline(Pipeline, Classifies):
         """
         found = []
         for row, line in enumerate(lines):
-            layout = self.layout_of(line)
             try:
-                ids = [self.tokenizer.encode(text) for text in layout.split(line)]
+                ids = [self.tokenizer.encode(text) for text in self.layout.split(line)]
                 if not all(ids):
                     raise DataError("the text is empty: a classifier needs at least one token")
             except DataError as error:
                 raise InputError(row, str(error)) from None
-            found.append(layout.arrange(*ids))
+            found.append(self.layout.arrange(*ids))
         return [ids for ids, _ in found], [segments for _, segments in found]
 
     def inputs(self, lines: Sequence[str]) -> tuple[Tensor, ...]:
@@ -96,7 +94,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
                 said = self.objective.predictions(self.model(*self.inputs(texts)), top)
             for text, each in zip(texts, said, strict=True):
                 one, _, two = text.partition(PAIR)
-                found.append(replace(each, given=text, pair=(one, two) if self.layout_of(text).pairs else None))
+                found.append(replace(each, given=text, pair=(one, two) if self.reads_pairs else None))
         return found
 
     @torch.no_grad()
@@ -107,7 +105,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         """
         whole = self.objective.answers(self.model(*self.inputs([text])))[0]
         likeliest = int(whole.argmax())
-        without = erased(self.layout_of(text).split(text))
+        without = erased(self.layout.split(text))
         changes: list[float] = []
         for first in range(0, len(without), ROWS):
             lines = [PAIR.join(texts) for _, texts in without[first : first + ROWS]]
@@ -120,6 +118,8 @@ class TextClassificationPipeline(Pipeline, Classifies):
         from headway.tasks.report import Report
         from headway.tasks.text_classification.evaluation import with_baselines, with_newest
 
+        if "text2" in request.columns and not self.reads_pairs:
+            raise ConfigError(f"--text2: {self.parts.folder} reads one text, not a pair of texts")
         training: TextClassificationTraining = self.read_table(request)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
         if isinstance(texts := training.splits[split], StoredTexts):
@@ -147,7 +147,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         from headway.models import ModelInputs
         from headway.tasks.verification_inputs import Example, TextLayout
 
-        layout = InputLayout.of(self.tokenizer, length, pairs=bool(self.parts.data.text2))
+        layout = InputLayout.of(self.tokenizer, length, pairs=self.reads_pairs)
 
         def arrange(ids: Sequence[int], second: Sequence[int] | None) -> Example:
             tokens, segments = (torch.tensor([part]) for part in layout.arrange(ids, second if layout.pairs else None))
@@ -173,6 +173,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
             config=config,
             text=TextExport(tokenizer=self.tokenizer, around="start-stop"),
             classes=self.classes,
+            pairs=self.reads_pairs,
             problem_type=self.objective.problem_type if self.classes or self.config.labels == "number" else None,
         )
 
