@@ -113,3 +113,59 @@ def test_only_columns_that_end_in_tags_look_tagged(tmp_path):
     assert looks_tagged(write(tmp_path / "a.txt", PEOPLE))
     for text in ("two words\ntwo words\n\nhere too\n", "a O\n", "", "a B-X\nb c O\n\n"):
         assert not looks_tagged(write(tmp_path / "b.txt", text))
+
+
+TEXT = "Dr. Anna Smith left New York-based Acme."
+
+
+def spans(path: Path, *rows, **changes):
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    return load(write(path / "spans.jsonl", "".join(f"{line}\n" for line in lines)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "form"),
+    [
+        ("entities", lambda a, b, label: {"start": a, "end": b, "label": label}),
+        ("spans", lambda a, b, label: {"start": a, "end": b, "label": label, "token_start": 0}),
+        ("label", lambda a, b, label: [a, b, label]),
+        ("labels", lambda a, b, label: {"start_offset": a, "end_offset": b, "label": label}),
+        ("label", lambda a, b, label: {"start": a, "end": b, "labels": [label], "text": "unused"}),
+    ],
+)
+def test_spans_of_characters_become_words_with_tags(tmp_path, key, form):
+    given = [form(20, 28, "LOC"), form(4, 14, "PER"), form(35, 39, "ORG")]
+    found = spans(tmp_path, {"text": TEXT, key: given}, {"text": "no one", key: []}).splits["train"][0]
+    assert list(zip(*found[:2], strict=True)) == [
+        ("Dr", "O"), (".", "O"), ("Anna", "B-PER"), ("Smith", "I-PER"), ("left", "O"), ("New", "B-LOC"),
+        ("York", "I-LOC"), ("-based", "O"), ("Acme", "B-ORG"), (".", "O"),
+    ]  # fmt: skip
+
+
+def test_entities_beside_each_other_begin_anew(tmp_path):
+    row = {"text": "ab cd ef", "entities": [[0, 2, "X"], [3, 5, "X"], [5, 8, "Y"]]}
+    found = spans(tmp_path, row, row).splits["train"][0]
+    assert found[:2] == (("ab", "cd", "ef"), ("B-X", "B-X", "B-Y"))
+    letters = spans(tmp_path, row, row, words="characters").splits["train"][0]
+    assert letters[:2] == (tuple("abcdef"), ("B-X", "I-X", "B-X", "I-X", "B-Y", "I-Y"))
+
+
+@pytest.mark.parametrize(
+    ("entities", "told"),
+    [
+        (
+            [[4, 14, "PER"], [9, 24, "LOC"]],
+            r"line 1: the entities 'Anna Smith' \(PER, 4 to 14\) and 'Smith left New ' \(LOC, 9 to 24\) overlap",
+        ),
+        ([[4, 14, "PER"], [4, 14, "PER"]], "overlap, and a word has one tag: keep one of them"),
+        ([[4, 99, "PER"]], r"line 1: the span 4 to 99 \(PER\) of a text of 40 characters"),
+        ([[14, 15, "PER"]], r"the span 14 to 15 \(PER\) has no word in it"),
+        ([[9, 4, "PER"]], "the span 9 to 4"),
+        ([[4, 14]], r"\[4, 14\] is not a span, expected start, end and label"),
+        ([{"start": 4, "end": 14}], "is not a span"),
+        ([[True, 14, "PER"]], "is not a span"),
+    ],
+)
+def test_a_span_that_is_none_and_two_that_overlap_are_errors(tmp_path, entities, told):
+    with pytest.raises(DataError, match=told):
+        spans(tmp_path, {"text": TEXT, "entities": entities})

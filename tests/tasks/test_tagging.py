@@ -12,12 +12,13 @@ import torch
 from headway.cli import main
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, Characters, Tokenizer, Word
+from headway.data.words import divided
 from headway.errors import ConfigError, DataError, NonFiniteOutputError
 from headway.metrics.entities import Entity
 from headway.models import BertConfig, TokenClassifierConfig, build_model
 from headway.reliability.runs import TINY, make
 from headway.tasks.tagging import Tagging
-from headway.tasks.tagging.alignment import WordAligner, divided
+from headway.tasks.tagging.alignment import WordAligner
 from headway.tasks.tagging.pipeline import TagPrediction
 from headway.tasks.training_task import IGNORED
 from tests.pipelines import pipeline_of, prepared

@@ -12,7 +12,9 @@ from headway.data.datasets import find_dataset
 from headway.data.files import Errors, listed, listing, names, read_lines, without_gz
 from headway.data.split_files import ALIASES
 from headway.data.tables import read_objects
+from headway.data.tagged_spans import SPAN_KEYS, words_and_tags
 from headway.data.token_store import fingerprint
+from headway.data.words import WordKind
 from headway.errors import DataError, one_line, shown
 
 Scheme = Literal["auto", "iob2", "iob1", "plain"]
@@ -60,11 +62,18 @@ def has_entities(tags: Sequence[str]) -> bool:
 
 
 def load_tagged(
-    spec: str, *, word: str, tag: str, errors: Errors = "strict", scheme: Scheme = "auto", whole: bool = False
+    spec: str,
+    *,
+    word: str,
+    tag: str,
+    errors: Errors = "strict",
+    scheme: Scheme = "auto",
+    words: WordKind = "punctuation",
+    whole: bool = False,
 ) -> TaggedText:
     """Tagged sentences by name or path: a file, whose last tenth is val, or a folder with a file for each split.
 
-    `whole` makes all sentences of a file the split `test` instead.
+    `whole` makes all sentences of a file the split `test` instead, `words` says how texts with spans are divided.
     `word` and `tag` choose columns (numbers from 1) or keys; "text" and "label" stand for the first and the last
     column, or the usual keys. Raises DataError for what cannot be read, and for tags that contradict each other.
     """
@@ -74,7 +83,9 @@ def load_tagged(
         return found
     path = Path(spec).expanduser()
     files = tagged_files(path)
-    read = {split: list(read_tagged(file, word=word, tag=tag, errors=errors)) for split, file in files.items()}
+    read = {
+        split: list(read_tagged(file, word=word, tag=tag, errors=errors, words=words)) for split, file in files.items()
+    }
     for split, sentences in read.items():
         if not sentences:
             raise DataError(f"{files[split]}: no sentence, expected at least 1")
@@ -122,10 +133,12 @@ def _split_of(file: Path) -> str | None:
     return split if split in ("train", "val", "test") else None
 
 
-def read_tagged(path: Path, *, word: str, tag: str, errors: Errors = "strict") -> Iterator[TaggedSentence]:
+def read_tagged(
+    path: Path, *, word: str, tag: str, errors: Errors = "strict", words: WordKind = "punctuation"
+) -> Iterator[TaggedSentence]:
     """The sentences of a file. Raises DataError naming the file and the line."""
     if without_gz(path).lower().endswith(".jsonl"):
-        yield from _jsonl(path, word, tag, errors)
+        yield from _jsonl(path, word, tag, errors, words)
     else:
         yield from _columns(path, word, tag, errors)
 
@@ -185,8 +198,21 @@ def _column(given: str, unset: str, usual: int | None, key: str) -> int | None:
     return int(given[:9])
 
 
-def _jsonl(path: Path, word: str, tag: str, errors: Errors) -> Iterator[TaggedSentence]:
+def has_spans(row: Mapping[str, Any], word: str = WORDS, tag: str = TAGS) -> bool:
+    """Whether an object has a text and spans of it, not words and tags."""
+    lists = WORD_KEYS if word == WORDS else (word,)
+    spans = _under(row, SPAN_KEYS if tag == TAGS else (tag,))
+    return isinstance(row.get(word), str) and isinstance(spans, list) and not isinstance(_under(row, lists), list)
+
+
+def _jsonl(path: Path, word: str, tag: str, errors: Errors, how: WordKind) -> Iterator[TaggedSentence]:
     for where, row in read_objects(path, errors=errors):
+        if has_spans(row, word, tag):
+            spans = _under(row, SPAN_KEYS if tag == TAGS else (tag,))
+            found = TaggedSentence(*words_and_tags(where, row[word], spans, how), where)
+            if found.words:
+                yield found
+            continue
         words = _strings(where, row, WORD_KEYS if word == WORDS else (word,), "data.text")
         tags = _strings(where, row, TAG_KEYS if tag == TAGS else (tag,), "data.label")
         if len(words) != len(tags):
@@ -195,6 +221,11 @@ def _jsonl(path: Path, word: str, tag: str, errors: Errors) -> Iterator[TaggedSe
             )
         if words:
             yield TaggedSentence(words, tags, where)
+
+
+def _under(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """What stands under the first of these keys that is there, else None."""
+    return next((row[key] for key in keys if key in row), None)
 
 
 def _strings(where: str, row: Mapping[str, Any], keys: Sequence[str], setting: str) -> tuple[str, ...]:

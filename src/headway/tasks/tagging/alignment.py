@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,14 +12,6 @@ from headway.data.tokenizers import Characters, Tokenizer, TokenizerConfig
 from headway.errors import ConfigError
 
 Ids = NDArray[np.int64]
-_WORD = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")  # punctuation inside a word stays: don't, 3.5, well-known
-
-
-def divided(text: str, how: str) -> list[str]:
-    """The words of a text: between spaces, with punctuation as words of its own, or each character."""
-    if how == "characters":
-        return [letter for letter in text if not letter.isspace()]
-    return text.split() if how == "spaces" else _WORD.findall(text)
 
 
 @dataclass(frozen=True, slots=True)

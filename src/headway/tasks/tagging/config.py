@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from headway.config import positive
+from headway.data.words import WordKind
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Tagging(Task):
 
     length: int = 128  # tokens of a row, the special ones included; longer sentences are divided at words
     scheme: Literal["auto", "iob2", "iob1", "plain"] = "auto"  # what tags are; auto: entities if all are O, B-… or I-…
-    words: Literal["punctuation", "spaces", "characters"] = "punctuation"  # how `tag` divides a text into words
+    words: WordKind = "punctuation"  # how a text is divided: by `tag`, and in JSONL with spans
 
     def __post_init__(self) -> None:
         positive("task.length", self.length, least=3)

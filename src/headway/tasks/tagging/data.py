@@ -22,7 +22,13 @@ def prepare(config: Tagging, request: DataRequest) -> Prepared:
     if sizes is None:
         raise ConfigError(f"a tagger with a {type(request.model).__name__}, which reads no text")
     text = load_tagged(
-        data.spec, word=data.text, tag=data.label, errors=data.errors, scheme=config.scheme, whole=request.other_data
+        data.spec,
+        word=data.text,
+        tag=data.label,
+        errors=data.errors,
+        scheme=config.scheme,
+        words=config.words,
+        whole=request.other_data,
     )
     digests = {split: text.fingerprint(split) for split in text.splits}
     check_digests(digests, request.expected)

@@ -12,12 +12,13 @@ from torch import Tensor
 from headway.data.batching import padded
 from headway.data.tagged_text import has_entities
 from headway.data.unknown_tokens import count_lines
+from headway.data.words import divided
 from headway.decoding.non_finite import expect_finite, numbered
 from headway.errors import DataError
 from headway.metrics.entities import Entity, entities
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Tags
-from headway.tasks.tagging.alignment import WordAligner, WordRow, divided
+from headway.tasks.tagging.alignment import WordAligner, WordRow
 from headway.tasks.tagging.config import Tagging
 
 if TYPE_CHECKING:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 
 from headway.data.datasets import kinds_of
 from headway.data.files import without_gz
 from headway.data.tables import read_objects
-from headway.data.tagged_text import COLUMNS, TAG_KEYS, WORD_KEYS, looks_tagged, tagged_files
+from headway.data.tagged_spans import SPAN_KEYS, looks_like_span
+from headway.data.tagged_text import COLUMNS, TAG_KEYS, WORD_KEYS, has_spans, looks_tagged, tagged_files
 from headway.errors import DataError
 from headway.tasks.proposal import Confidence, Proposal
 
 PRESET = "bert-tagger"
 CHARACTERS = {"data.tokenizer": "characters", "task.words": "characters"}  # for words of one letter, as of proteins
+KEYS = (WORD_KEYS, TAG_KEYS)
+FIRST = 100  # objects of a JSONL file that are looked at
 OTHER = (".tsv", ".txt")  # endings that such files may have beside others
 
 
@@ -34,7 +38,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     if ending is not None:
         return _proposal(f"the ending {ending} of {train.name}", _OWN)
     if name.endswith(".jsonl"):
-        return _proposal(f"the lists {' and '.join(keys)} of {train.name}", _OWN) if (keys := _keys(train)) else None
+        return _proposal(f"{sign} of {train.name}", _OWN) if (sign := _sign(train)) else None
     if (name.endswith(OTHER) or Path(spec).is_dir()) and train.is_file() and looks_tagged(train):
         return _proposal(f"the columns of {train.name}, of which the last has tags (B-, I-, O)", _OWN)
     return None
@@ -49,15 +53,21 @@ _OWN: dict[str, object] = {
 }
 
 
-def _keys(path: Path) -> tuple[str, str] | None:
-    """The keys of the words and the tags in the first object of a JSONL file."""
+def _sign(path: Path) -> str:
+    """What shows that the first objects of a JSONL file have words and tags, or spans of a text; "" if nothing does."""
     try:
-        _, row = next(read_objects(path), ("", {}))
+        rows = [row for _, row in islice(read_objects(path), FIRST)]
     except DataError:
-        return None
-    found = [next((key for key in keys if isinstance(row.get(key), list)), None) for keys in (WORD_KEYS, TAG_KEYS)]
-    words, tags = found
-    return None if words is None or tags is None else (words, tags)
+        return ""
+    for row in rows[:1]:
+        words, tags = (next((key for key in keys if isinstance(row.get(key), list)), "") for keys in KEYS)
+        if words and tags:
+            return f"the lists {words} and {tags}"
+    for row in rows:  # a text may have no entity
+        key = next((key for key in SPAN_KEYS if row.get(key)), "")
+        if key and has_spans(row) and looks_like_span(row[key][0]):
+            return f"the spans in {key}"
+    return ""
 
 
 def _proposal(sign: str, settings: Mapping[str, object]) -> Proposal:
