@@ -106,6 +106,7 @@ def test_a_detector_has_a_page(run, tmp_path, capsys):
         (["detect", "RUN", "FILE", "--out", "no/x.json"], 5, "the folder no does not exist"),
         (["classify", "RUN", "FILE"], 2, "is an object detector: it cannot classify; it can detect, evaluate"),
         (["export", "RUN", "--out", "folder"], 2, "is an object detector: it cannot export; it can detect, evaluate"),
+        (["export", "RUN", "--out", "folder"], 2, "(DetrForObjectDetection of transformers has a ResNet, norms after"),
         (["evaluate", "RUN", "--data", "shapes"], 3, "the run knows person"),
         (["evaluate", "RUN", "--split", "unseen"], 3, "no split 'unseen', there are train, val, test"),
     ],

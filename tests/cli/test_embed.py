@@ -53,6 +53,12 @@ def minilm(tmp_path_factory):
     return run
 
 
+def test_the_name_of_a_file_is_told(minilm, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("a dog\n")
+    assert main(["embed", str(minilm), str(tmp_path / "texts.txt"), "--device", "cpu"]) == 0
+    assert "texts.txt is a file, and its name is taken for the text; pass <" in capsys.readouterr().err
+
+
 def test_vectors_are_those_of_transformers(minilm):
     hf = pytest.importorskip("transformers")
     texts = sentences(14)

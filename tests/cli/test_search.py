@@ -213,6 +213,12 @@ def test_what_cannot_rerank_is_refused(encoder, judge, desk, capsys):
     assert "has the classes 0, 1; name the one that means relevant (--relevant CLASS)" in capsys.readouterr().err
 
 
+def test_an_empty_query_is_refused(encoder, desk, capsys, monkeypatch):
+    words = ["search", str(encoder), str(desk / "notes"), "--device", "cpu"]
+    assert main([*words, " "]) == 3
+    assert "query 1 is empty, expected text to search for" in capsys.readouterr().err
+
+
 def test_a_classifier_of_single_texts_cannot_rerank():
     class Judge(Classifies):
         reads = "text"

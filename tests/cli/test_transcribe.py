@@ -82,12 +82,18 @@ def test_stereo_and_another_rate_are_converted(desk, tmp_path, capsys):
     ("content", "message"),
     [
         (None, "x.wav: no such file"),
-        (b"ID3 not a sound", "x.wav: not a WAV file, which begins with RIFF and WAVE"),
+        (
+            b"ID3 not a sound",
+            "x.wav: not a WAV file, which begins with RIFF and WAVE; `ffmpeg -i FILE FILE.wav` converts others",
+        ),
         (
             np.zeros(100, np.float32),
             r"x.wav: 100 samples at 8,000 a second (0.013 s), expected at least a window of 256",
         ),
-        (np.zeros(248_000, np.float32), "x.wav: 31.0 s, allowed: up to 30 s; --task.seconds N allows longer sounds"),
+        (
+            np.zeros(248_000, np.float32),
+            "x.wav: 31.0 s, allowed: up to 30 s; training with --task.seconds N allows longer ones",
+        ),
     ],
 )
 def test_sounds_that_cannot_be_read(desk, tmp_path, capsys, monkeypatch, content, message):

@@ -164,7 +164,9 @@ def test_a_sound_shorter_than_a_window_and_one_too_long(folder, tmp_path):
     assert found.left_out == 1
     assert sum(map(len, found.splits.values())) == 11
     write_wav(folder / "2.wav", np.zeros(88_000, np.float32), 8000)
-    assert "2.wav: 11.0 s, allowed: up to 10 s; --task.seconds N allows longer sounds" in message(folder, tmp_path)
+    assert "2.wav: 11.0 s, allowed: up to 10 s; training with --task.seconds N allows longer ones" in message(
+        folder, tmp_path
+    )
 
 
 @pytest.mark.parametrize(

@@ -79,13 +79,13 @@ def test_written_and_read_again(tmp_path):
         (riff(whole(16), bits=12), "12 bits, allowed: 8, 16, 24, 32"),
         (riff(whole(16), channels=0), "0 channels at 8000"),
         (riff(b"abc"), "3 bytes of samples, expected a multiple of 2"),
-        (riff(b""), "0 bytes of samples"),
+        (riff(b""), "a WAV file whose samples are missing, expected at least one"),
         (riff(np.full(4, np.nan, "<f4").tobytes(), kind=3, bits=32), "a sample is NaN or infinite"),
         (riff(np.full(4, 1e300, "<f8").tobytes(), kind=3, bits=64), "a sample is NaN or infinite, or beyond"),
         (riff(whole(16), rate=1), "1 samples a second, allowed: 100 to 1,000,000"),
         (riff(whole(16), rate=2**31 - 1), "2,147,483,647 samples a second, allowed: 100"),
         (riff(whole(16), channels=30_000), "expected a multiple of 60000"),
-        (riff(whole(16))[:56], "without samples; chunks: b'fmt ', b'LIST'|cut short|bytes of samples"),
+        (riff(whole(16))[:56], "without samples; chunks: b'fmt ', b'LIST'|cut short|samples are missing"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path, data, wrong):

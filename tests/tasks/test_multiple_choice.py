@@ -194,7 +194,13 @@ def test_the_command_reads_choices_in_every_form(run, form, tmp_path, capsys, mo
     ("words", "given", "code", "told"),
     [
         (["a", "why ?"], "", 2, "0 choices, allowed: 2 to 26; give --choice for each of them"),
-        (["a", "why ?", "--choice", "b"], "", 2, "1 choices, allowed: 2 to 26"),
+        (["a", "why ?", "--choice", "b"], "", 2, "1 choice, allowed: 2 to 26"),
+        (
+            ["a", "why ?", "--choice", "b", "--choice", "b"],
+            "",
+            3,
+            "the choice 'b' is there twice, expected different ones",
+        ),
         (["a", "why ?", "--choice", "b", "--choice", "c", "--threshold", "1"], "", 2, "always answers with a choice"),
         (["--choice", "b"], "", 2, "--choice without a context"),
         (
@@ -250,3 +256,12 @@ def test_the_preset_learns_what_it_is(tmp_path):
             run.answer(f"the dog left the apple because it was too {said}", "what is it ?", choice=choices).text
             == answer
         )
+
+
+def test_a_context_that_is_the_name_of_a_file_is_told(run, tmp_path, capsys):
+    (tmp_path / "book.txt").write_text("it was late\n")
+    words = ["why ?", "--choice", "b", "--choice", "c", "--device", "cpu"]
+    assert main(["answer", str(run), str(tmp_path / "book.txt"), *words]) == 0
+    assert "book.txt is a file, and its name is taken for the context; pass @" in capsys.readouterr().err
+    assert main(["answer", str(run), f"@{tmp_path / 'book.txt'}", *words]) == 0
+    assert "is a file" not in capsys.readouterr().err

@@ -203,6 +203,12 @@ def test_the_command_prints_a_line_a_text_columns_or_json(run, capsys):
     assert "choose one" in capsys.readouterr().err
 
 
+def test_the_name_of_a_file_is_told(run, tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("it\n")
+    assert main(["tag", str(run), str(tmp_path / "texts.txt"), "--device", "cpu"]) == 0
+    assert "texts.txt is a file, and its name is taken for the text; pass <" in capsys.readouterr().err
+
+
 def test_an_empty_line_of_stdin_stays_empty(run, capsys, monkeypatch):
     import io
 

@@ -79,7 +79,9 @@ class SpeechReading:
         wave = decode_wav(data, where, self.sound.rate)
         if len(wave) > self.seconds * self.sound.rate:
             got = f"{len(wave) / self.sound.rate:.1f} s"
-            raise DataError(f"{where}: {got}, allowed: up to {self.seconds:g} s; --task.seconds N allows longer sounds")
+            raise DataError(
+                f"{where}: {got}, allowed: up to {self.seconds:g} s; training with --task.seconds N allows longer ones"
+            )
         return self.sound.frames(wave, where)
 
 

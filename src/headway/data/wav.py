@@ -35,14 +35,18 @@ def decode_wav(data: bytes, path: str | Path, rate: int, *, most: int | None = N
     Of a sound longer than `most` samples, only that many from its middle are computed.
     """
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
-        raise DataError(f"{path}: not a WAV file, which begins with RIFF and WAVE")
+        raise DataError(
+            f"{path}: not a WAV file, which begins with RIFF and WAVE; `ffmpeg -i FILE FILE.wav` converts others"
+        )
     chunks = _chunks(path, data)
     kind, channels, own, bits = _format(path, chunks.get(b"fmt "))
     body = chunks.get(b"data")
     if body is None:
         raise DataError(f"{path}: a WAV file without samples; chunks: {_listed(chunks)}")
     frame = channels * bits // 8
-    if len(body) < frame or len(body) % frame:
+    if not body:
+        raise DataError(f"{path}: a WAV file whose samples are missing, expected at least one")
+    if len(body) % frame:
         raise DataError(f"{path}: {len(body):,} bytes of samples, expected a multiple of {frame}")
     count = len(body) // frame
     expect_within("samples", count, f"{path}", DataError)

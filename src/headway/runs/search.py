@@ -14,7 +14,7 @@ from headway.data.search_passages import Corpus, SplitBy
 from headway.data.token_store import fingerprint
 from headway.data.unknown_tokens import uncounted
 from headway.data.vector_index import BuildFacts, IndexPlace, Stored, VectorIndex, build_index
-from headway.errors import ConfigError
+from headway.errors import ConfigError, DataError
 from headway.interop.adapter import adapter_digest
 from headway.tasks.base import ignore
 from headway.tasks.capabilities import Classifies, Embeds
@@ -95,6 +95,8 @@ class Index:
             raise ConfigError(f"top={top}, allowed: 1 and above")
         if not queries:
             return [], QueryTimes(0.0, 0.0)
+        if empty := [number for number, query in enumerate(queries, start=1) if not query.strip()]:
+            raise DataError(f"query {empty[0]:,} is empty, expected text to search for")
         begin = time.perf_counter()
         vectors = self.run.embed(queries)
         embedded = time.perf_counter()

@@ -250,6 +250,7 @@ class Pipeline:
     """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
 
     evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, metric, compare, …
+    no_export: ClassVar[str] = ""  # why there is no Hugging Face class that a run fits, where one comes near
     reads_files: ClassVar[bool] = False  # whether the input of `explain` names a file: not one a web page may choose
 
     def __init__(self, task: Task, parts: RunParts) -> None:
@@ -278,7 +279,8 @@ class Pipeline:
 
     def unsupported(self, verb: str) -> NoReturn:
         """Raise ConfigError: what this run cannot do, and what it can."""
-        raise ConfigError(unsupported(self.folder, type(self.task), verb, self.can(self.parts.config)))
+        why = f" ({self.no_export})" if verb == "export" and self.no_export else ""
+        raise ConfigError(f"{unsupported(self.folder, type(self.task), verb, self.can(self.parts.config))}{why}")
 
     @classmethod
     def can(cls, model: ModelConfig | None = None) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.lines import LineCounter, stdin_lines, write_lines
+from headway.cli.terminal import tell
 from headway.errors import ConfigError, DataError, shown
 
 if TYPE_CHECKING:
@@ -110,6 +112,8 @@ def _given(
         context = "\n".join(stdin_lines())
     elif context.startswith("@"):
         context = _file(context[1:])
+    elif os.path.isfile(context):
+        tell(f"note: {context} is a file, and its name is taken for the context; pass @{context} to read it")
     asked = AskedQuestion(context, question or "", tuple(choices))
     return lambda run: iter([asked])
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import blocks, stdin_lines, write_lines
+from headway.cli.lines import blocks, note_files, stdin_lines, write_lines
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,6 +54,7 @@ def execute(arguments: Namespace) -> None:
     out = arguments.out
     expect_outputs(arguments, out=(".npy",))
     found = load_run(arguments)
+    note_files(arguments.text, "embed")
     lines: Iterable[str] = arguments.text or stdin_lines()
     kept, done = [], 0
     for block in blocks(lines, LINES_AT_ONCE):

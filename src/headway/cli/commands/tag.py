@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import LineCounter, blocks, stdin_lines, write_lines
+from headway.cli.lines import LineCounter, blocks, note_files, stdin_lines, write_lines
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def execute(arguments: Namespace) -> None:
     if arguments.columns and arguments.json:
         raise ConfigError("--columns and --json are two forms of output, choose one")
     pipeline = load_run(arguments).require(Tags)
+    note_files(arguments.text, "tag")
     done = 0
     with LineCounter() as counter:
         for block in blocks(arguments.text or stdin_lines(), LINES_AT_ONCE):

@@ -67,7 +67,10 @@ class DetectionPipeline(Pipeline, Detects):
     """Image files in, classes and boxes out."""
 
     reads_files = True
-
+    no_export = (
+        "DetrForObjectDetection of transformers has a ResNet, norms after each part, positions added to queries and "
+        "keys in every attention, and boxes without anchors"
+    )
     evaluate_options = frozenset({"plot", "out"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:

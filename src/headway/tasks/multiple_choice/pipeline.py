@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from headway.counts import counted
 from headway.data.choices import MOST_CHOICES, ChoiceQuestion
 from headway.data.unknown_tokens import count_lines
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, DataError, shown
 from headway.tasks.answers import AnswerPrediction, Asked, AskedQuestion
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Answers
@@ -93,7 +94,10 @@ class MultipleChoicePipeline(Pipeline, Answers):
         count = len(asked.choices)
         if not 2 <= count <= MOST_CHOICES:
             advice = "give --choice for each of them (choices in Python and JSON)" if count < 2 else "give fewer"
-            raise ConfigError(f"{count} choices, allowed: 2 to {MOST_CHOICES}; {advice}")
+            raise ConfigError(f"{counted(count, 'choice')}, allowed: 2 to {MOST_CHOICES}; {advice}")
+        if len(set(asked.choices)) < count:
+            again = next(choice for n, choice in enumerate(asked.choices) if choice in asked.choices[:n])
+            raise DataError(f"the choice {shown(again)} is there twice, expected different ones")
         return ChoiceQuestion("", asked.context, asked.question, asked.choices, -1)
 
     @torch.no_grad()

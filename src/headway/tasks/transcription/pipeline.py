@@ -54,7 +54,10 @@ class TranscriptionPipeline(Pipeline, Transcribes):
     """Sound files in, texts out."""
 
     reads_files = True
-
+    no_export = (
+        "Whisper of transformers attends to the silence that fills up a sound to 30 seconds, which is masked here, and "
+        "its models with CTC have other encoders"
+    )
     evaluate_options = frozenset({"beam", "out"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:
