@@ -32,6 +32,7 @@ def folder(tmp_path_factory):
     desk = tmp_path_factory.mktemp("chat")
     with TINY["chat"].short():
         changes = {"train.steps": 60, "train.learning_rate": 2e-2, "train.evaluate_every": 60, "train.save_every": 60}
+        changes["data.tokenizer"] = "characters"  # with which a character can be unknown
         train_run(TINY["chat"].config(desk / "cache", changes), desk / "run")
         yield desk / "run"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -335,11 +336,27 @@ def test_conversations_are_recognised(tmp_path):
     assert recognise(str(path)).preset != "gpt-chat"
 
 
+def test_the_words_of_the_template_count_as_often_as_they_occur(tmp_path):
+    """One token each for `user` and `assistant`, which stand in every conversation, and no merge of rarer letters."""
+    path = tmp_path / "chats.jsonl"
+    chats = [
+        [{"role": "user", "content": a}, {"role": "assistant", "content": b}] for a, b in pairwise("bcdfghjklmpqvwxz")
+    ]
+    path.write_text("".join(f"{json.dumps({'messages': turns})}\n" for turns in chats))
+    changes = {"data.spec": str(path), "data.cache": str(tmp_path / "cache"), "train.device": "cpu", "train.steps": 1}
+    changes |= {"train.schedule.warmup": 0, "train.evaluate_every": 1, "train.save_every": 1}
+    train_run(override(PRESETS["gpt-chat"].recipe(), changes), tmp_path / "run")
+    encoder = headway.load(tmp_path / "run", device="cpu").pipeline.encoder
+    pieces = [encoder.tokenizer.token(index) for index in encoder.prompt([Message("user", "bc")])]
+    assert pieces == ["<|im_start|>", "user", "Ċ", "b", "c", "<|im_end|>", "Ċ", "<|im_start|>", "assistant", "Ċ"]
+
+
 def test_a_character_that_train_lacks_is_named(tmp_path):
     path = tmp_path / "chats.jsonl"
     rows = [{"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": "a"}]} for text in "aaΩ"]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     changes = {"data.spec": str(path), "data.cache": str(tmp_path / "cache"), "train.device": "cpu"}
+    changes["data.tokenizer"] = "characters"
     with pytest.raises(
         DataError, match=r"val split: character 'Ω' \(U\+03A9\) does not occur in the training split; add"
     ):

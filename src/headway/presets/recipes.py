@@ -48,10 +48,13 @@ def char_language(model: ModelConfig, *, context: int, rows: int, steps: int, ev
 
 
 def chat(model: ModelConfig) -> RunConfig:
-    """nanoGPT's character recipe on the built-in conversations, with the loss of the answers only."""
+    """nanoGPT's character recipe on the built-in conversations, with the loss of the answers only.
+
+    The vocabulary merges the words of the template and of the questions, and has no room for numbers of two digits.
+    """
     return RunConfig(
         task=Chat(context=256),
-        data=DataConfig(spec="arithmetic-chat", tokenizer=Characters()),
+        data=DataConfig(spec="arithmetic-chat", tokenizer=ByteBpe(vocab=340, fit=True)),
         model=model,
         train=TrainConfig(
             steps=1200,

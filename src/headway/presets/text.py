@@ -57,7 +57,7 @@ def gpt_char(*, context: int, width: int, layers: int, heads: int, dropout: floa
 def gpt_chat() -> GptConfig:
     """LLaMA's parts at a size that learns short conversations in minutes."""
     return GptConfig(
-        vocab=65,
+        vocab=340,
         context=256,
         width=128,
         layers=4,
@@ -67,6 +67,7 @@ def gpt_chat() -> GptConfig:
         norm=RMSNorm(eps=1e-5),
         activation="swiglu",
         bias=False,
+        init_std=0.08,
     )
 
 
@@ -262,7 +263,7 @@ TEXT = (
         name="gpt-chat",
         task="chat",
         source="Ouyang et al. 2022, InstructGPT, section 3.5: supervised fine-tuning; LLaMA's parts",
-        parameters=800_000,
+        parameters=835_200,
         departures=(
             "from scratch on generated conversations unless --init names a run; published models begin pretrained",
             "the loss is of the assistant's tokens only",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,16 +65,21 @@ def prepare(config: Chat, request: DataRequest) -> Prepared:
 
 
 def _texts(config: Chat, chats: ChatDataset) -> Iterator[str]:
-    """What a tokenizer is trained on: the contents, and the words of the template."""
+    """What a tokenizer is trained on: all texts that are encoded, words of the template as often as they occur."""
     template = config.template
-    around = [part(role) for role in ROLES for part in (template.before, template.after)]
-    for text in (template.begin, *around, template.system):
-        for token in template.special:
-            text = text.replace(token, " ")
-        if text:
-            yield text
+    special = re.compile("|".join(map(re.escape, sorted(template.special, key=len, reverse=True))))
+
+    def around(role: str, content: str) -> Iterator[str]:
+        *before, last = special.split(template.before(role))
+        first, *after = special.split(template.after(role))
+        return filter(None, [*before, f"{last}{content}{first}", *after])
+
+    yield from filter(None, [*special.split(template.begin), template.system])
+    for role in ROLES:  # one may be missing in the data
+        yield from around(role, "")
     for messages in chats.conversations("train"):
-        yield from (message.content for message in messages)
+        for message in messages:
+            yield from around(message.role, message.content)
 
 
 def _encoded(cache: Path, chats: ChatDataset, split: str, encoder: ChatEncoder, content: str) -> TokenStore:
