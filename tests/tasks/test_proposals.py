@@ -391,6 +391,7 @@ SQUAD = {"data": [{"paragraphs": [{"context": "a b", "qas": [{"id": "1", "questi
         ("names.txt", TAGGED, r"the columns of names\.txt, of which the last has tags"),
         ("names.tsv", TAGGED.replace(" ", "\t"), r"the columns of names\.tsv"),
         ("names.jsonl", '{"tokens": ["a"], "ner_tags": ["O"]}\n' * 3, "the lists tokens and ner_tags"),
+        ("a.jsonl", '{"text": "a", "label": []}\n{"text": "a", "label": [[0, 1, "X"]]}\n' * 2, "the spans in label"),
     ],
 )
 def test_tagged_sentences_are_recognised(tmp_path, name, text, sign):
