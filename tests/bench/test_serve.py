@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headway.bench import Options
+from headway.bench.processes import cpu_seconds
 from headway.bench.serve import ServeSizes, run, write_model
 from headway.bench.serve_load import ask
 from headway.cli import main
@@ -78,9 +81,21 @@ def test_peers_have_names_and_a_python(capsys: pytest.CaptureFixture[str]) -> No
     assert "NAME=PYTHON" in capsys.readouterr().err
 
 
+def test_the_computing_of_a_process_and_of_those_it_started_is_counted() -> None:
+    busy = "sum(range(10**7)); print(flush=True); input()"
+    nested = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    with subprocess.Popen([sys.executable, "-c", nested], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert 0.05 < cpu_seconds(process.pid) < 60
+        process.communicate(b"\n")
+    assert cpu_seconds(process.pid) == 0
+
+
 @pytest.mark.slow  # starts a server, which takes ten seconds
 def test_our_own_server_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     report = run(Options(), ServeSizes(model=TINY, tokens=5, rounds=1, requests=1, clients=(1, 2)))
     assert not report.results
     assert report.figures["headway_2_tokens_per_second"] > 0
+    assert report.figures["headway_2_cpu_ms_per_token"] > 0
     assert "llama.cpp is left out" in capsys.readouterr().err

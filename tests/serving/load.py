@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from headway.serving.limits import ServerLimits
+
 PER_ADDRESS = 48  # connections from one address of the loopback network, below the server's limit
 HEADERS = (
     b"Host: localhost", b"Host:", b"Content-Length: -1", b"Content-Length: 99999999999", b"Content-Length: 5",
@@ -176,3 +178,99 @@ def leave(port: int, body: dict[str, Any], draw: random.Random) -> None:
         elif way == "half":
             connection.shutdown(socket.SHUT_WR)
             time.sleep(0.02)
+
+
+SLOW = ("headers", "body", "idle", "reader")
+_LIMITS = ServerLimits()
+DEADLINES = {
+    "headers": _LIMITS.header_seconds, "body": _LIMITS.body_seconds, "idle": _LIMITS.idle_seconds,
+    "reader": _LIMITS.write_seconds,
+}  # fmt: skip
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass
+class Held:
+    """What became of slow connections, and of requests beside them."""
+
+    closed: list[float] = field(default_factory=list)  # seconds until each was closed by the server
+    before: list[float] = field(default_factory=list)  # seconds of a request when there were none
+    meanwhile: list[float] = field(default_factory=list)
+    failed: int = 0
+
+
+async def slow_connection(port: int, kind: str, number: int) -> Stream:
+    """A connection that goes on slowly, or not at all, of an address that has few others."""
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    made.bind((f"127.0.2.{1 + number // PER_ADDRESS}", 0))
+    made.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+    reader, writer = await asyncio.open_connection(sock=made, limit=256)
+    get = f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+    if kind == "headers":
+        writer.write(get[:30])
+    elif kind == "body":
+        writer.write(request(port, {"prompt": "I" * 200, "max_tokens": 2})[:-100])
+    elif kind == "idle":
+        writer.write(get.replace(b"/ ", b"/health ", 1))
+    else:  # more answers than the buffers of both sides hold
+        writer.write(get * 60)
+    return reader, writer
+
+
+async def _closed(stream: Stream, kind: str, began: float, draw: random.Random) -> float:
+    """Seconds until the server closes a connection."""
+    reader, writer = stream
+    if kind == "reader":  # the end stands behind what is not read, so it is looked for a little after the deadline
+        await asyncio.sleep(DEADLINES[kind] + 0.9)
+    while True:
+        try:
+            if not await asyncio.wait_for(reader.read(65536), draw.uniform(0.5, 1.0)):
+                break
+        except TimeoutError:
+            if kind in ("headers", "body"):  # a little more of it, now and then
+                writer.write(b"x")
+            elif kind == "reader":
+                break  # it is still open
+        except OSError:
+            break
+    seconds = time.monotonic() - began
+    writer.close()
+    return seconds if kind != "reader" or reader.at_eof() else 2 * seconds
+
+
+async def slowed(port: int, kind: str, count: int, clients: int = 20) -> Held:
+    """So many slow connections, and clients that ask before and all the while."""
+    held, over, draw = Held(), asyncio.Event(), random.Random(0)
+    body = request(port, {"prompt": "I", "max_tokens": 4, "ignore_eos": True})
+
+    async def client(times: list[float], number: int) -> None:
+        while not over.is_set():
+            began = time.monotonic()
+            try:
+                answered = status_of(await exchanged(port, body, f"127.0.3.{1 + number}")) == 200
+            except OSError:
+                answered = False
+            held.failed += not answered
+            times.append(time.monotonic() - began)
+            await asyncio.sleep(0.2)
+
+    async def asking(times: list[float], until: Any) -> None:
+        over.clear()
+        tasks = [asyncio.ensure_future(client(times, n)) for n in range(clients)]
+        await until
+        over.set()
+        await asyncio.gather(*tasks)
+
+    async def holding() -> None:
+        async def one(number: int) -> float:
+            began = time.monotonic()
+            stream = await slow_connection(port, kind, number)
+            return await _closed(stream, kind, began if kind in ("headers", "body") else time.monotonic(), draw)
+
+        held.closed += await asyncio.gather(*(one(n) for n in range(count)))
+
+    await asking(held.before, asyncio.sleep(4))
+    await asking(held.meanwhile, holding())
+    return held

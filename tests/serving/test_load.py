@@ -1,4 +1,4 @@
-"""The counts that docs/serving.md reports: S2, S4, S5 and S12, minutes each. The small forms are in test_server."""
+"""The counts that docs/serving.md reports: S2 to S6 and S12, minutes each. The small forms are in test_server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.serving.load import Tally, fuzzed
+from tests.serving.load import DEADLINES, SLOW, Tally, fuzzed, slow_connection, slowed
 from tests.serving.test_server import Served, crowd_meets, leavers_leave, run  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.slow  # thousands of requests to a server: minutes
@@ -63,7 +63,69 @@ def test_a_thousand_leavers(served: Served) -> None:
     assert len(took) == 1000
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("kind", SLOW)
+def test_five_hundred_slow_connections(served: Served, kind: str) -> None:
+    """S3: each is closed at its deadline, others are answered meanwhile, and a signal ends the server all the same."""
+    held = asyncio.run(slowed(served.port, kind, 500))
+    late = [seconds - DEADLINES[kind] for seconds in held.closed]
+    loaded, unloaded = Tally.p99(held.meanwhile), Tally.p99(held.before)
+    print(
+        f"{kind}: {len(late)} closed, the last {max(late):.2f} s after its deadline; a request of another client took "
+        f"{1000 * unloaded:.0f} ms (p99) before, {1000 * loaded:.0f} ms meanwhile, {held.failed} failed"
+    )
+    assert len(late) == 500
+    assert held.failed == 0
+    assert min(late) > -0.5
+    assert max(late) < 5.0  # the aim is 1 s, on a machine that does nothing else
+
+
+def test_a_signal_ends_a_server_that_slow_connections_hold(served: Served) -> None:
+    async def held() -> float:
+        streams = [await slow_connection(served.port, "body", n) for n in range(400)]
+        began = time.monotonic()
+        served.process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(served.process.wait, 20)
+        for _, writer in streams:
+            writer.close()
+        return time.monotonic() - began
+
+    took = asyncio.run(held())
+    print(f"ended after {took:.2f} s")
+    assert took < 5
+
+
+def test_an_engine_that_is_killed_again_and_again(served: Served) -> None:
+    """S6: how soon what is in flight has its 503, and how soon the engine is back."""
+    told, back = [], []
+    for _ in range(20):
+        until: list[float] = []
+
+        def ask(until: list[float] = until) -> None:
+            answer = served.ask("/v1/completions", {"prompt": "I", "max_tokens": 60, "n": 8, "ignore_eos": True})
+            if answer[0] == 503:
+                until.append(time.monotonic())
+
+        threads = [threading.Thread(target=ask) for _ in range(12)]
+        for each in threads:
+            each.start()
+        while not served.gauge("headway_rows"):
+            pass
+        began = time.monotonic()
+        os.kill(served.engine(), signal.SIGKILL)
+        for each in threads:
+            each.join()
+        told += [at - began for at in until]
+        served.until("/ready", 503, 5.0)
+        served.until("/ready", 200)
+        back.append(time.monotonic() - began)
+        time.sleep(12.5)  # five deaths within a minute end the server
+    print(f"{len(told)} of 240 in flight had 503 within {max(told):.2f} s; back within {max(back):.1f} s")
+    assert told
+    assert max(told) < 1
+    assert max(back) < 20  # the aim is 10 s, on a machine that does nothing else
+
+
+@pytest.mark.parametrize("number", range(50))
 def test_a_signal_under_load_ends_the_server_and_no_answer_is_cut(served: Served, number: int) -> None:
     """S12: what was accepted is answered whole, or refused with 503; the server is gone within its drain time."""
     answers: list[Any] = []

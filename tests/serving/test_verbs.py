@@ -255,6 +255,17 @@ def test_the_page_at_the_root() -> None:
         assert "</script>" in text
 
 
+def test_a_full_queue_is_known_before_a_prompt_is_read() -> None:
+    engine = StandIn("a", verbs=("embed",))
+    most = ServerLimits().rows + ServerLimits().waiting
+    engine._inboxes = dict.fromkeys(map(str, range(most)))  # type: ignore[arg-type]
+    for path in ("/v1/completions", "/v1/chat/completions"):
+        status, answer, headers = ask(path, SOUND[path], engine)
+        assert (status, answer["error"]["code"], headers["retry-after"]) == (429, "queue_full", "1")
+    assert engine.asked == []
+    assert ask("/tokenize", SOUND["/tokenize"], engine)[0] == 200
+
+
 def test_a_group_picks_the_engine_with_the_fewest_requests() -> None:
     engines = [StandIn("a"), StandIn("a")]
     made = group(engines[0])

@@ -19,12 +19,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from headway.bench import servers
+from headway.bench.processes import cpu_seconds
 from headway.bench.result import BenchReport, Options, Result
 from headway.bench.serve_load import Load, ask
 from headway.errors import ConfigError
@@ -68,31 +69,45 @@ def run(options: Options, sizes: ServeSizes | None = None) -> BenchReport:
         write_model(folder, sizes.model)
         import_folder(folder, own)
         threads = torch.get_num_threads()
-        ports = {"headway": stack.enter_context(_started("headway", _headway(own, threads)))}
+        started = {"headway": stack.enter_context(_started("headway", _headway(own, threads)))}
         for name, python in options.peers.items():
-            ports[name] = stack.enter_context(_started(name, _command(name, python, folder, threads)))
-        return _measured(ports, sizes)
+            started[name] = stack.enter_context(_started(name, _command(name, python, folder, threads)))
+        return _measured(started, sizes)
 
 
-def _measured(ports: dict[str, int], sizes: ServeSizes) -> BenchReport:
+class StartedServer(NamedTuple):
+    """A server that answers: its port, and its process, which may have started others."""
+
+    port: int
+    pid: int
+
+
+def _measured(started: dict[str, StartedServer], sizes: ServeSizes) -> BenchReport:
     draw, results, figures = random.Random(0), list[Result](), dict[str, float]()
     for clients in sizes.clients:
-        loads: dict[str, list[Load]] = {name: [] for name in ports}
+        loads: dict[str, list[Load]] = {name: [] for name in started}
+        computed: dict[str, list[float]] = {name: [] for name in started}  # CPU seconds for a token
         for number in range(sizes.rounds + 1):
-            for name, port in ports.items():
+            for name, server in started.items():
                 bodies = [_body(name, draw, sizes) for _ in range(clients * sizes.requests)]
-                load = ask(port, bodies, clients)
+                before = cpu_seconds(server.pid)
+                load = ask(server.port, bodies, clients)
                 if number:  # the first round warms up
                     loads[name].append(load)
+                    computed[name].append((cpu_seconds(server.pid) - before) / load.tokens)
         seconds = {name: median(load.seconds / load.tokens for load in each) for name, each in loads.items()}
+        cpu = {name: median(each) for name, each in computed.items()}
         for name, each in loads.items():
             label = f"{name.replace('.', '_')}_{clients}"
             figures[f"{label}_tokens_per_second"] = round(1 / seconds[name], 1)
             figures[f"{label}_lowest"] = round(min(load.tokens_per_second for load in each), 1)
             figures[f"{label}_highest"] = round(max(load.tokens_per_second for load in each), 1)
             figures[f"{label}_request_p95_ms"] = round(1000 * median(load.p95 for load in each), 1)
+            figures[f"{label}_cpu_ms_per_token"] = round(1000 * cpu[name], 2)
             if name != "headway":
                 results.append(Result(f"serve_{label}", seconds["headway"], seconds[name]))
+                if cpu["headway"]:
+                    results.append(Result(f"serve_{label}_cpu", cpu["headway"], cpu[name]))
     return BenchReport(results, figures)
 
 
@@ -142,8 +157,8 @@ def _command(name: str, python: str, folder: Path, threads: int) -> list[str]:
 
 
 @contextlib.contextmanager
-def _started(name: str, command: list[str]) -> Iterator[int]:
-    """A server that answers, and its port; it ends with the block. Raises ConfigError if it does not begin."""
+def _started(name: str, command: list[str]) -> Iterator[StartedServer]:
+    """A server that answers; it ends with the block. Raises ConfigError if it does not begin."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
@@ -157,7 +172,7 @@ def _started(name: str, command: list[str]) -> Iterator[int]:
                     log.seek(0)
                     raise ConfigError(f"{name} did not start: {log.read().strip()[-300:]}")
                 time.sleep(0.2)
-            yield port
+            yield StartedServer(port, process.pid)
         finally:
             process.terminate()
             try:

@@ -54,6 +54,7 @@ class App(GatedApp):
     def __init__(self, groups: Sequence[EngineGroup], gate: Gate, metrics: Metrics) -> None:
         self.models = ServedModels(groups)
         self._verbs = VerbEndpoints(self.models, gate.limits)
+        self._document: tuple[list[Any], dict[str, Any]] | None = None
         handlers: dict[str, Handler] = {
             "/": self._page,
             "/health": self._health,
@@ -100,7 +101,10 @@ class App(GatedApp):
         return HttpAnswer(text, headers=headers, kind="text/html; charset=utf-8")
 
     async def _openapi(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
-        return HttpAnswer(openapi_document(self.models, self.limits, keys=bool(self.gate.keys)))
+        known = list(self.models.described.values())
+        if not self._document or self._document[0] != known:  # made again where a model has come, or was reloaded
+            self._document = known, openapi_document(self.models, self.limits, keys=bool(self.gate.keys))
+        return HttpAnswer(self._document[1])
 
     async def _health(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
         up = self.models.whole
@@ -129,12 +133,14 @@ class App(GatedApp):
     async def _completions(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer | EventStream:
         engine = self.models.of(fields)
         model = self._text_model(engine)
+        engine.expect_room()
         completion = await asyncio.to_thread(read_completion, fields, model, self.limits)
         return await self._generate(engine, model, completion, client)
 
     async def _chat(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer | EventStream:
         engine = self.models.of(fields)
         model = self._text_model(engine)
+        engine.expect_room()
         completion = await asyncio.to_thread(read_chat, fields, model, self.limits)
         answer = await self._generate(engine, model, completion, client)
         answer.headers.append(("x-headway-template", "plain" if model.chat is None else "run"))

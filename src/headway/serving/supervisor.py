@@ -44,6 +44,11 @@ def engine_down() -> ApiError:
     return ApiError(503, "the engine of this model is being restarted", code="engine_down", retry_after=2)
 
 
+def queue_full(code: str = "queue_full") -> ApiError:
+    """The error of a request that may not even wait."""
+    return ApiError(429, "too many requests wait; try again later", code=code, retry_after=1)
+
+
 class EngineProcess:
     """One run's engine, from its first start to the end of the server."""
 
@@ -112,6 +117,11 @@ class EngineProcess:
             self.metrics.add("headway_cancelled_total", model=self.settings.name)
             self._send({"cancel": id})
 
+    def expect_room(self) -> None:
+        """Raise ApiError if as much waits as may: the engine would refuse a request once its prompt was tokenized."""
+        if max(len(self._inboxes), len(self._calls)) >= self.limits.rows + self.limits.waiting:
+            raise queue_full()
+
     async def newest_weights(self) -> str:
         """A digest of the weights that the run's folder has now; empty if there is no answer."""
         self._weights = asyncio.get_running_loop().create_future()
@@ -126,6 +136,7 @@ class EngineProcess:
         """The results of a call of the pipeline, and the tokens of its texts. Raises ApiError."""
         if not self.ready:
             raise self.unavailable()
+        self.expect_room()
         id = str(next(self._numbers))
         future = self._calls[id] = asyncio.get_running_loop().create_future()
         self._send({"call": id, "client": client, "verb": verb, "inputs": inputs, "arguments": arguments})
@@ -140,7 +151,7 @@ class EngineProcess:
                 self.metrics.add("headway_cancelled_total", model=self.settings.name)
                 self._send({"cancel_call": id})
         if "refused_call" in answer:
-            raise ApiError(429, "too many requests wait; try again later", code=answer["refused_call"], retry_after=1)
+            raise queue_full(answer["refused_call"])
         if "error" in answer:
             raise ApiError(400, answer["error"])
         if "failed" in answer:
@@ -269,7 +280,7 @@ class EngineProcess:
             tokens = self.limits.cache_tokens
             inbox.put_nowait(ApiError(400, f"prompt and max_tokens are more than the {tokens} tokens of the KV cache"))
         else:
-            inbox.put_nowait(ApiError(429, "too many requests wait; try again later", code=code, retry_after=1))
+            inbox.put_nowait(queue_full(code))
 
     def _lose(self) -> None:
         """The engine is gone: so are its requests."""
