@@ -21,7 +21,7 @@ from headway.serving.server import bound, server_config  # noqa: E402
 LIMITS = ServerLimits(
     header_seconds=0.3, body_seconds=0.6, idle_seconds=0.9, write_seconds=0.4, connections=8, connections_per_address=6
 )
-LARGE = 8 << 20
+LARGE = 768 << 10  # more than the buffers of both sides hold, less than the system would keep by itself
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 

@@ -33,6 +33,7 @@ class ServerLimits:
     drain_seconds: float = 30.0  # that requests in flight are given when the server is stopped
     heartbeat_seconds: float = 30.0  # that an engine may take for a step
 
+    send_buffer: int = 128 << 10  # bytes of answers that the system keeps for a client that does not read
     connections: int = 1024
     connections_per_address: int = 64
     rows: int = 32  # sequences that are written at the same time

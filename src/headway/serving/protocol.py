@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections import Counter
 from typing import Any
 
@@ -61,6 +62,9 @@ class GuardedProtocol(H11Protocol):
         self._address = address
         super().connection_made(transport)
         transport.set_write_buffer_limits(high=64 * 1024)
+        connected = transport.get_extra_info("socket")
+        if connected is not None:  # by itself the system would keep megabytes
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer)
         self._arm(self.limits.header_seconds)
 
     def data_received(self, data: bytes) -> None:
