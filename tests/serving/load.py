@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import socket
 import struct
@@ -224,20 +225,19 @@ async def _closed(stream: Stream, kind: str, began: float, draw: random.Random) 
     reader, writer = stream
     if kind == "reader":  # the end stands behind what is not read, so it is looked for a little after the deadline
         await asyncio.sleep(DEADLINES[kind] + 0.9)
-    while True:
+    closed = False
+    while not closed:
         try:
-            if not await asyncio.wait_for(reader.read(65536), draw.uniform(0.5, 1.0)):
-                break
+            closed = not await asyncio.wait_for(reader.read(65536), draw.uniform(0.5, 1.0))
         except TimeoutError:
-            if kind in ("headers", "body"):  # a little more of it, now and then
-                writer.write(b"x")
-            elif kind == "reader":
+            if kind == "reader":
                 break  # it is still open
+            if kind != "idle":  # a little more of it, now and then
+                writer.write(b"x")
         except OSError:
-            break
-    seconds = time.monotonic() - began
+            closed = True
     writer.close()
-    return seconds if kind != "reader" or reader.at_eof() else 2 * seconds
+    return time.monotonic() - began if closed else math.inf
 
 
 async def slowed(port: int, kind: str, count: int, clients: int = 20) -> Held:

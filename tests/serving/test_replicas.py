@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 pytest.importorskip("openai")
 pytest.importorskip("uvicorn")
@@ -218,6 +219,54 @@ def test_the_configurations_are_valid(name: str, tmp_path: Path) -> None:
     path = configuration(name, tmp_path, (8080, 8081, 8082))
     done = subprocess.run([program(name), *CHECKS[name], str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def manifests() -> list[dict[str, Any]]:
+    """The objects of the document's Kubernetes manifest."""
+    text = next(block for language, block in fences(read("docs/serving.md")) if language == "yaml")
+    return list(yaml.safe_load_all(text))
+
+
+def test_the_manifest_is_one_of_kubernetes() -> None:
+    validator = pytest.importorskip("kubernetes_validate")
+    for each in manifests():
+        validator.validate(each, validator.latest_version(), strict=True)
+    with pytest.raises(validator.ValidationError):
+        validator.validate({**manifests()[1], "spec": {"ports": [{"port": "x"}]}}, validator.latest_version())
+
+
+def test_the_probes_of_the_manifest_and_its_key(
+    run: Path,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command of the container, on this machine's own address, asked as the kubelet asks."""
+    deployment, service = manifests()
+    pod = deployment["spec"]["template"]
+    assert pod["metadata"]["labels"] == service["spec"]["selector"] == deployment["spec"]["selector"]["matchLabels"]
+    (container,) = pod["spec"]["containers"]
+    words = container["command"]
+    assert words[:3] == ["headway", "serve", "/runs/chat"]
+    (variable,) = container["env"]
+    monkeypatch.setenv(variable["name"], "secret")
+    assert words[words.index("--key-env") + 1] == variable["name"]
+    drain = words[words.index("--drain") + 1]
+    assert pod["spec"]["terminationGracePeriodSeconds"] > int(drain)
+    name = words[words.index("--host-name") + 1]
+    served = Served(
+        str(run), "--key-env", variable["name"], "--host-name", name, "--drain", drain, log=tmp_path / "log.txt"
+    )
+    try:
+        served.until("/ready", 200)
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            get = container[probe]["httpGet"]
+            connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+            connection.request("GET", get["path"], headers={each["name"]: each["value"] for each in get["httpHeaders"]})
+            assert connection.getresponse().status == 200, probe
+            connection.close()
+    finally:
+        served.process.kill()
+        served.process.wait()
 
 
 def reported(found: Outcomes, kills: int) -> None:
