@@ -94,10 +94,11 @@ def test_a_signal_ends_a_server_that_slow_connections_hold(served: Served) -> No
     assert took < 5
 
 
-def test_an_engine_that_is_killed_again_and_again(served: Served) -> None:
-    """S6: how soon what is in flight has its 503, and how soon the engine is back."""
+@pytest.mark.parametrize("server", range(5))
+def test_an_engine_that_is_killed_again_and_again(served: Served, server: int) -> None:
+    """S6: how soon what is in flight has its 503, and how soon the engine is back; a fifth death ends a server."""
     told, back = [], []
-    for _ in range(20):
+    for _ in range(4):
         until: list[float] = []
 
         def ask(until: list[float] = until) -> None:
@@ -118,8 +119,7 @@ def test_an_engine_that_is_killed_again_and_again(served: Served) -> None:
         served.until("/ready", 503, 5.0)
         served.until("/ready", 200)
         back.append(time.monotonic() - began)
-        time.sleep(12.5)  # five deaths within a minute end the server
-    print(f"{len(told)} of 240 in flight had 503 within {max(told):.2f} s; back within {max(back):.1f} s")
+    print(f"{len(told)} of 48 in flight had 503 within {max(told):.2f} s; back within {max(back):.1f} s")
     assert told
     assert max(told) < 1
     assert max(back) < 20  # the aim is 10 s, on a machine that does nothing else
