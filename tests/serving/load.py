@@ -223,8 +223,8 @@ async def slow_connection(port: int, kind: str, number: int) -> Stream:
 async def _closed(stream: Stream, kind: str, began: float, draw: random.Random) -> float:
     """Seconds until the server closes a connection."""
     reader, writer = stream
-    if kind == "reader":  # the end stands behind what is not read, so it is looked for a little after the deadline
-        await asyncio.sleep(DEADLINES[kind] + 0.9)
+    if kind == "reader":  # the end stands behind what is not read, and the deadline begins when the answers are made
+        await asyncio.sleep(DEADLINES[kind] + 14)
     closed = False
     while not closed:
         try:
