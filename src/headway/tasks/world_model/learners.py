@@ -32,5 +32,10 @@ class ProximalPolicy:
 class ValueIteration:
     """Value iteration in the learned table of transitions, for observations of one symbol; the actor imitates it."""
 
+    posterior: int = 0  # steps for which a table drawn from the posterior decides what is collected; 0: the policy does
+
+    def __post_init__(self) -> None:
+        positive("task.learner.posterior", self.posterior, least=0)
+
 
 Learner = ActorCritic | ProximalPolicy | ValueIteration

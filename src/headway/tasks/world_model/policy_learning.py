@@ -8,12 +8,15 @@ from dataclasses import fields
 import torch
 from torch import Tensor
 
+from headway.data.episodes import Episodes, HistoryPolicy, Policy
 from headway.models.world import World
 from headway.tasks.training_task import Term
 from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.imagination import Experience, Start, acting, actor_critic, drawn, imagine, proximal
 from headway.tasks.world_model.learners import ProximalPolicy, ValueIteration
-from headway.tasks.world_model.planning import Plan, imitate, plan
+from headway.tasks.world_model.planning import Plan, imitate, learned_table, plan
+from headway.tasks.world_model.policy import exploring
+from headway.tasks.world_model.posterior import by_posterior
 
 TERMS = ("policy", "variety", "value")
 
@@ -44,11 +47,15 @@ class PolicyLearning(ABC):
     def restore(self, state: dict[str, Tensor]) -> None:
         """Continue from what a checkpoint holds; nothing is kept before the phase begins."""
 
+    def collector(self, model: World, episodes: Episodes, device: torch.device, *stream: int) -> Policy | HistoryPolicy:
+        """What collects the next episodes, after these: the policy, with a share of random actions."""
+        return exploring(model, device, *stream, share=self.config.explore)
+
 
 def policy_learning(config: WorldModel) -> PolicyLearning:
     """The one that the config names."""
     if isinstance(config.learner, ValueIteration):
-        return PlanImitation(config)
+        return PlanImitation(config, config.learner)
     if isinstance(config.learner, ProximalPolicy):
         return ProximalLearning(config, config.learner)
     return ActorCriticLearning(config)
@@ -109,8 +116,9 @@ class ProximalLearning(PolicyLearning):
 class PlanImitation(PolicyLearning):
     """One plan for the whole phase, which the actor imitates."""
 
-    def __init__(self, config: WorldModel) -> None:
+    def __init__(self, config: WorldModel, learner: ValueIteration) -> None:
         super().__init__(config)
+        self.learner = learner
         self.plan: Plan | None = None
 
     def begin(self, at: int) -> bool:
@@ -125,6 +133,14 @@ class PlanImitation(PolicyLearning):
 
     def restore(self, state: dict[str, Tensor]) -> None:
         self.plan = None
+
+    def collector(self, model: World, episodes: Episodes, device: torch.device, *stream: int) -> Policy | HistoryPolicy:
+        if not self.learner.posterior:
+            return super().collector(model, episodes, device, *stream)
+        return by_posterior(
+            learned_table(model, device), episodes, *stream,
+            discount=self.config.discount, every=self.learner.posterior, share=self.config.explore,
+        )  # fmt: skip
 
 
 def _terms(parts: tuple[Tensor, Tensor, Tensor], count: int) -> dict[str, Term]:

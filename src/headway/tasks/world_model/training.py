@@ -18,6 +18,8 @@ from headway.data.episodes import (
     EPISODES,
     Episodes,
     EpisodeSplit,
+    HistoryPolicy,
+    Policy,
     at_random,
     concatenate,
     play,
@@ -32,7 +34,6 @@ from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.imagination import Start, acting, drawn, imagine
 from headway.tasks.world_model.merging import merged
-from headway.tasks.world_model.policy import exploring
 from headway.tasks.world_model.policy_learning import policy_learning
 from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
 from headway.tasks.world_model.tried import TriedPolicy
@@ -141,8 +142,9 @@ class WorldTraining:
 
     def _collect(self, model: World, number: int, device: torch.device) -> Episodes:
         stream = (self.seed, number)
-        actions, share = self.make().actions, self.config.explore
-        policy = exploring(model, device, *stream, share=share) if number else at_random(actions, *stream)
+        policy: Policy | HistoryPolicy = at_random(self.make().actions, *stream)
+        if number:
+            policy = self.learning.collector(model, concatenate(self.collected), device, *stream)
         found = play(self.make, policy, seeds_to_learn(*stream), budget=self.config.collect[number])
         write_episodes(self._place(number), found, {"environment": self.name, "round": number, "seed": self.seed})
         lost = f", {found.dropped:,} broke and were dropped" if found.dropped else ""
