@@ -41,9 +41,13 @@ def test_the_score_stands_beside_what_it_cost_and_others(lake, capsys):
     assert values["episodes"] == 4
     assert values["environment_steps"] == 120
     assert values["optimum"] == 0.744
-    assert {"mean_return", "imagined_return", "random_return", "model_free_return"} <= set(values)
+    assert {"mean_return", "imagined_return", "random_return", "model_free_return", "online_model_free_return"} <= set(
+        values
+    )
     assert main(["play", str(lake), "--episodes", "4"]) == 0
-    assert "120 environment steps" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "120 environment steps" in text
+    assert "Q-learning on as many steps of its own" in text
 
 
 def test_several_runs_are_compared_as_one(lake, tmp_path, capsys):
@@ -54,21 +58,25 @@ def test_several_runs_are_compared_as_one(lake, tmp_path, capsys):
     assert set(values["runs"]) == {str(lake), str(other)}
     assert values["interquartile_mean"] == values["runs"][str(lake)]["mean_return"]
     assert {"probability_of_improvement", "interquartile_mean_low", "lowest"} <= set(values)
+    assert {"online_probability_of_improvement", "exact_online_probability_of_improvement"} <= set(values)
     assert main(["play", str(lake), str(other), "--episodes", "4"]) == 0
-    assert "probability of improvement over Q-learning" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "probability of improvement over Q-learning" in text
+    assert "over online Q-learning by the true table" in text
     assert main(["play", str(lake), str(other), "--render", "a.gif"]) == 2
     assert "--render shows one run" in capsys.readouterr().err
 
 
-def test_the_baseline_is_trained_once_and_kept_in_the_cache(lake, tmp_path, capsys, monkeypatch):
+def test_the_baselines_are_trained_once_and_kept_in_the_cache(lake, tmp_path, capsys, monkeypatch):
     run, cache = tmp_path / "run", Path(headway.load(lake, device="cpu").config.data.cache).expanduser()
     shutil.copytree(lake, run)
     for folder in cache.glob("baseline-*"):
         shutil.rmtree(folder)
     files = sorted(run.rglob("*"))
     trained = []
-    train = q_learning.q_network
-    monkeypatch.setattr(q_learning, "q_network", lambda *given, **named: trained.append(1) or train(*given, **named))
+    offline, online = q_learning.q_network, q_learning.q_agent
+    monkeypatch.setattr(q_learning, "q_network", lambda *given, **named: trained.append(1) or offline(*given, **named))
+    monkeypatch.setattr(q_learning, "q_agent", lambda *given, **named: trained.append(2) or online(*given, **named))
 
     def played():
         assert main(["play", str(run), "--episodes", "3", "--json"]) == 0
@@ -76,11 +84,11 @@ def test_the_baseline_is_trained_once_and_kept_in_the_cache(lake, tmp_path, caps
 
     first = played()
     assert played() == first
-    assert len(trained) == 1
-    (kept,) = cache.glob("baseline-*")
-    (kept / "model.safetensors").write_bytes(b"damaged")
+    assert trained == [1, 2]
+    for kept in cache.glob("baseline-*"):
+        (kept / "model.safetensors").write_bytes(b"damaged")
     assert played() == first
-    assert len(trained) == 2
+    assert trained == [1, 2, 1, 2]
     assert sorted(run.rglob("*")) == files
 
 

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from headway.cli import main
-from headway.tasks.world_model.comparison import WorldComparison
+from headway.tasks.world_model.comparison import ONLINE, WorldComparison
 
 SMALL = (
     "--task.collect 60 --task.round.world 2 --task.round.act 1 --train.batch_tokens 32 --train.device cpu "
@@ -20,7 +20,10 @@ SMALL = (
 def played(*scores: tuple[float, float]) -> WorldComparison:
     gap = {"imagined_less_real": 0.1, "imagined_less_real_within": 0.2}
     return WorldComparison(
-        {seed: {"mean_return": ours, "model_free_return": theirs, **gap} for seed, (ours, theirs) in enumerate(scores)}
+        {
+            seed: {"mean_return": ours, "model_free_return": theirs, "online_model_free_return": ours, **gap}
+            for seed, (ours, theirs) in enumerate(scores)
+        }
     )
 
 
@@ -28,21 +31,27 @@ def test_scores_over_seeds():
     found = played((0.7, 0.1), (0.8, 0.2), (0.9, 0.95), (0.0, 0.3))
     assert found.mean.value == pytest.approx(0.75)  # without the lowest and the highest
     assert found.without_model.value == pytest.approx(0.25)
-    assert found.improvement.value == pytest.approx((3 + 3 + 3 + 0) / 16)
+    assert found.improvement().value == pytest.approx((3 + 3 + 3 + 0) / 16)
+    assert (found.online.value, found.improvement(ONLINE).value) == (found.mean.value, 0.5)
     values = found.to_json()
     assert values["lowest"] == 0
     assert values["interquartile_mean_low"] <= values["interquartile_mean"] <= values["interquartile_mean_high"]
-    assert played((0.5, 0.5)).improvement.value == 0.5
-    assert (found.exact_improvement, values["imagined_within"]) == (None, 4)
+    assert played((0.5, 0.5)).improvement().value == 0.5
+    assert (found.exact_improvement(), values["imagined_within"]) == (None, 4)
 
 
 def test_expected_returns_have_no_chance_of_episodes_in_them():
     gap = {"imagined_less_real": -0.3, "imagined_less_real_within": 0.2}
-    same = {"exact_return": 0.74, "model_free_exact_return": 0.74}
-    luck = {"mean_return": 0.741, "model_free_return": 0.736}  # of one policy in other episodes
+    same = {"exact_return": 0.74, "model_free_exact_return": 0.74, "online_model_free_exact_return": 0.5}
+    luck = {
+        "mean_return": 0.741,
+        "model_free_return": 0.736,
+        "online_model_free_return": 0.5,
+    }  # of one policy in other episodes
     found = WorldComparison({0: {**luck, **same, **gap}, 1: {**luck, **same, **gap}})
-    assert (found.improvement.value, found.exact_improvement.value) == (1.0, 0.5)
+    assert (found.improvement().value, found.exact_improvement().value) == (1.0, 0.5)
     assert found.to_json()["exact_probability_of_improvement"] == 0.5
+    assert found.to_json()["exact_online_probability_of_improvement"] == 1.0
     assert found.facts()["imagined within 95 % of real"] == "0 of 2 runs"
 
 

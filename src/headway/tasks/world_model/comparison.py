@@ -17,15 +17,27 @@ from headway.metrics.world import ReturnGap
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.report import Figures, Section
 
+OFFLINE, ONLINE = "model_free_return", "online_model_free_return"  # Q-learning on the same, on as many steps of its own
+
 
 @dataclass(frozen=True, slots=True)
 class WorldComparison(PlayResult):
     """What `play` said of each run, by its seed or folder."""
 
-    header: ClassVar[tuple[str, ...]] = ("run", "return", "±", "imagined", "gap", "95 %", "Q-learning", "steps")
+    header: ClassVar[tuple[str, ...]] = (
+        "run",
+        "return",
+        "±",
+        "imagined",
+        "gap",
+        "95 %",
+        "Q-learning",
+        "online",
+        "steps",
+    )
     columns: ClassVar[tuple[str, ...]] = (
         "mean_return", "return_error", "imagined_return", "imagined_less_real", "imagined_less_real_within",
-        "model_free_return", "environment_steps",
+        "model_free_return", "online_model_free_return", "environment_steps",
     )  # fmt: skip
     played: Mapping[int | str, Mapping[str, Any]]
 
@@ -40,32 +52,46 @@ class WorldComparison(PlayResult):
 
     @property
     def without_model(self) -> Estimate:
-        """The interquartile mean of Q-learning's returns."""
-        return bootstrap(interquartile_mean, self.scores("model_free_return"))
+        """The interquartile mean of Q-learning's returns, on the same steps."""
+        return bootstrap(interquartile_mean, self.scores(OFFLINE))
 
     @property
-    def improvement(self) -> Estimate:
-        """The probability that a run is better than Q-learning."""
-        return bootstrap(probability_of_improvement, self.scores("mean_return"), self.scores("model_free_return"))
+    def online(self) -> Estimate:
+        """The interquartile mean of Q-learning's returns, on as many steps of its own."""
+        return bootstrap(interquartile_mean, self.scores(ONLINE))
 
-    @property
-    def exact_improvement(self) -> Estimate | None:
+    def improvement(self, baseline: str = OFFLINE) -> Estimate:
+        """The probability that a run is better than a baseline."""
+        return bootstrap(probability_of_improvement, self.scores("mean_return"), self.scores(baseline))
+
+    def exact_improvement(self, baseline: str = OFFLINE) -> Estimate | None:
         """The same by expected returns, which no chance of episodes is in; None where one is unknown."""
         if any("exact_return" not in each for each in self.played.values()):
             return None
-        ours, theirs = self.scores("exact_return"), self.scores("model_free_exact_return")
-        return bootstrap(probability_of_improvement, ours, theirs)
+        theirs = self.scores(baseline.replace("_return", "_exact_return"))
+        return bootstrap(probability_of_improvement, self.scores("exact_return"), theirs)
+
+    @property
+    def aggregates(self) -> dict[str, tuple[str, Estimate]]:
+        """What each is called and the estimate, by the names of `to_json`."""
+        found = {
+            "interquartile_mean": ("interquartile mean", self.mean),
+            "model_free_interquartile_mean": ("the same of Q-learning", self.without_model),
+            "online_model_free_interquartile_mean": ("the same of online Q-learning", self.online),
+        }
+        for kind, baseline in (("", OFFLINE), ("online_", ONLINE)):
+            over = f"{kind.replace('_', ' ')}Q-learning"
+            name = f"{kind}probability_of_improvement"
+            found[name] = (f"probability of improvement over {over}", self.improvement(baseline))
+            exact = self.exact_improvement(baseline)
+            if exact is not None:
+                found[f"exact_{name}"] = (f"over {over} by the true table", exact)
+        return found
 
     @property
     def estimates(self) -> dict[str, Estimate]:
         """The aggregates by what they are called."""
-        exact = self.exact_improvement
-        return {
-            "interquartile mean": self.mean,
-            "the same of Q-learning": self.without_model,
-            "probability of improvement over Q-learning": self.improvement,
-            **({} if exact is None else {"the same by the true table": exact}),
-        }
+        return dict(self.aggregates.values())
 
     @property
     def imagined_within(self) -> int:
@@ -82,14 +108,9 @@ class WorldComparison(PlayResult):
 
     def to_json(self) -> dict[str, Any]:
         """Every run and the aggregates."""
-        keys = (
-            "interquartile_mean", "model_free_interquartile_mean", "probability_of_improvement",
-            "exact_probability_of_improvement",
-        )  # fmt: skip
-        figures = dict(zip(keys, self.estimates.values(), strict=False))  # the last one where it is known
         flat = {
             f"{name}{end}": value
-            for name, found in figures.items()
+            for name, (_, found) in self.aggregates.items()
             for end, value in (("", found.value), ("_low", found.low), ("_high", found.high))
         }
         runs = {str(name): values for name, values in self.played.items()}

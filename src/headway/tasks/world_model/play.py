@@ -18,7 +18,7 @@ from headway.tasks.world_model.comparison import WorldComparison
 from headway.tasks.world_model.evaluation import TabularPolicies, imagined
 from headway.tasks.world_model.imagination import ImaginedRollout
 from headway.tasks.world_model.policy import learned
-from headway.tasks.world_model.q_learning import baseline
+from headway.tasks.world_model.q_learning import offline_baseline, online_baseline
 from headway.tasks.world_model.training import WorldTraining
 
 
@@ -28,6 +28,7 @@ class ExactReturns:
 
     exact_return: float
     model_free_exact_return: float
+    online_model_free_exact_return: float
     imagined_data_error: float  # the standard error of the imagined return that finite data leave
 
 
@@ -43,7 +44,8 @@ class PlayReport(PlayResult):
     score: ReturnStatistics
     imagined: ReturnStatistics
     chance: ReturnStatistics
-    without_model: ReturnStatistics
+    without_model: ReturnStatistics  # Q-learning on the same steps
+    online: ReturnStatistics  # Q-learning on as many steps of its own
     optimum: float | None
     exact: ExactReturns | None = None  # where the true table is known
 
@@ -65,6 +67,7 @@ class PlayReport(PlayResult):
             "imagined_less_real_within": self.gap.within,
             "random_return": self.chance.mean,
             "model_free_return": self.without_model.mean,
+            "online_model_free_return": self.online.mean,
             "optimum": self.optimum,
             "dropped": self.episodes.dropped,
             **({} if self.exact is None else asdict(self.exact)),
@@ -87,10 +90,12 @@ class PlayReport(PlayResult):
             + ("which covers 0" if self.gap.covers_zero else "which does not cover 0"),
             "random": f"{self.chance}",
             "without the model": f"{self.without_model}  Q-learning on the same {cost}",
+            "online": f"{self.online}  Q-learning on as many steps of its own",
         }
         if self.exact is not None:
             rows["by the true table"] = (
-                f"{self.exact.exact_return:.4f}  expected, Q-learning {self.exact.model_free_exact_return:.4f}"
+                f"{self.exact.exact_return:.4f}  expected, Q-learning {self.exact.model_free_exact_return:.4f}, "
+                f"online {self.exact.online_model_free_exact_return:.4f}"
             )
         if self.optimum is not None:
             rows["optimum"] = f"{self.optimum:.3f}"
@@ -113,8 +118,7 @@ def play_report(model: World, task: WorldTraining, device: torch.device, *, epis
     limit, actions = task.make().limit, task.make().actions
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
     chance = play(task.make, at_random(actions, seed), fresh_seeds(episodes, seed))
-    policy = baseline(model, task, device)
-    without = play(task.make, policy, fresh_seeds(episodes, seed))
+    free, online = offline_baseline(model, task, device), online_baseline(model, task, device)
     rollout = imagined(model, real, device, limit)
     return PlayReport(
         model=model,
@@ -125,19 +129,23 @@ def play_report(model: World, task: WorldTraining, device: torch.device, *, epis
         score=ReturnStatistics.of(real.returns),
         imagined=ReturnStatistics.of(rollout.returns.cpu().numpy()),
         chance=ReturnStatistics.of(chance.returns),
-        without_model=ReturnStatistics.of(without.returns),
+        without_model=ReturnStatistics.of(play(task.make, free, fresh_seeds(episodes, seed)).returns),
+        online=ReturnStatistics.of(play(task.make, online, fresh_seeds(episodes, seed)).returns),
         optimum=OPTIMUM.get(task.name),
-        exact=_exact(model, task, policy, device),
+        exact=_exact(model, task, free, online, device),
     )
 
 
-def _exact(model: World, task: WorldTraining, without: Policy, device: torch.device) -> ExactReturns | None:
+def _exact(
+    model: World, task: WorldTraining, free: Policy, online: Policy, device: torch.device
+) -> ExactReturns | None:
     tabular = TabularPolicies.of(model, task)
     if tabular is None:
         return None
     ours = learned(model, device)
     return ExactReturns(
         exact_return=tabular.exact_return(ours),
-        model_free_exact_return=tabular.exact_return(without),
+        model_free_exact_return=tabular.exact_return(free),
+        online_model_free_exact_return=tabular.exact_return(online),
         imagined_data_error=tabular.data_error(ours),
     )
