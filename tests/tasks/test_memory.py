@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("gymnasium")
 
 from headway.data.config import DataConfig
-from headway.data.environments import Environment, Plain
+from headway.data.environments import Environment, Plain, Rendered
 from headway.data.episodes import EpisodeSplit, History, at_random, play
 from headway.data.t_maze import ARM, CELL, CORRIDOR, FORWARD, JUNCTION, LEFT, LEFT_SIGN, RIGHT_SIGN
 from headway.errors import ConfigError
@@ -86,6 +86,22 @@ def test_imagined_steps_keep_the_features_of_the_step_before():
     first = Start(states[:, :1], actions[:, :0], torch.zeros(3, 1, dtype=torch.long))
     blank = imagine(model, first, 1, acting(model, greedy))
     assert not blank.memory[0].any()
+
+
+def test_a_picture_of_the_maze_shows_what_is_observed_and_no_more():
+    seen: dict[int, set[bytes]] = {}
+    for seed in range(6):
+        symbols, pictures = maze(), Environment("headway/TMaze-v0", Rendered(size=24))
+        now, shown = symbols.reset(seed), pictures.reset(seed)
+        for action in (LEFT, *[FORWARD] * CORRIDOR, seed % 2, None):
+            seen.setdefault(int(now[0]), set()).add(shown.tobytes())
+            if action is not None:
+                (now, *same), (shown, *others) = symbols.step(action), pictures.step(action)
+                assert same == others
+    assert shown.shape == (3, 24, 24)
+    assert sorted(seen) == [LEFT_SIGN, RIGHT_SIGN, CELL, JUNCTION, ARM]
+    assert all(len(each) == 1 for each in seen.values())
+    assert len(set.union(*seen.values())) == 5
 
 
 def test_a_policy_with_a_memory_acts_on_what_is_gone():
