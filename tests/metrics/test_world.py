@@ -57,6 +57,13 @@ def test_the_gap_between_imagination_and_the_world():
     assert (gap.difference, gap.within) == (1.0, pytest.approx(1.96 * 0.5))
     assert not gap.covers_zero
     assert ReturnGap(-0.98, 0.98).covers_zero
+    assert math.isnan(ReturnGap.of(imagined, ReturnStatistics(1, 9.0, math.nan)).within)
+
+
+def test_where_all_episodes_are_alike_the_gap_may_be_a_hundredth():
+    real = ReturnStatistics(100, 0.95, 0.0)
+    assert ReturnGap.of(ReturnStatistics(100, 0.959, 0.0), real).covers_zero
+    assert not ReturnGap.of(ReturnStatistics(100, 0.96, 0.0), real).covers_zero
 
 
 def test_returns_up_to_a_step():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 BINS = 10
 QUANTILE = 1.96  # of the normal distribution, for intervals of 95 %
+SAME = 0.01  # share of the real return by which an imagined one may always differ
 NEAR = 0.01  # share of the optimum that may be missing before a part is blamed for it
 FAMILIAR = 0.9  # share of a policy's steps that were collected, below which exploration is blamed
 
@@ -59,15 +60,18 @@ class ReturnGap:
     """The imagined return less the real one of the same policy, with the half-width of its 95 % interval."""
 
     difference: float
-    within: float  # 1.96 standard errors of the difference of two independent means
+    within: float  # 1.96 standard errors of the difference of two independent means, but not below `SAME`
 
     @classmethod
     def of(cls, imagined: ReturnStatistics, real: ReturnStatistics, data_error: float = 0.0) -> ReturnGap:
         """Of two sets of episodes; NaN if one of them is a single episode.
 
         `data_error` is the standard error that the model has because it was learned from finite data, if it is known.
+        Where nothing is random, all episodes are alike and an interval would have no width, which no learned model
+        could be within: it is at least a hundredth of the real return.
         """
-        return cls(imagined.mean - real.mean, QUANTILE * math.hypot(imagined.error, real.error, data_error))
+        error = QUANTILE * math.hypot(imagined.error, real.error, data_error)
+        return cls(imagined.mean - real.mean, max(error, SAME * abs(real.mean)) if math.isfinite(error) else error)
 
     @property
     def covers_zero(self) -> bool:
