@@ -142,3 +142,10 @@ def test_a_decision_does_not_see_the_action_it_is_to_make(seen):
     model.float()
     assert changed(returns, states, other) == [False] * 5 + [True] * 2
     assert changed(richer, states, actions) == [False] * 4 + [True] * 3
+
+
+def test_a_codes_state_is_its_own_state():
+    reader = build_model(FILM).reader
+    codes = reader.state(torch.randint(256, (2, 3, 3, 8, 8), dtype=torch.uint8))
+    assert codes.shape == (2, 3, 4)
+    assert torch.equal(reader.state(codes), codes)

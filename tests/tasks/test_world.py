@@ -16,12 +16,12 @@ from headway.data.config import DataConfig
 from headway.data.environments import Environment, Rendered
 from headway.data.episodes import EpisodeSplit
 from headway.errors import ConfigError, DataError
-from headway.models.observation import Codes
+from headway.models.observation import CodeReader, Codes
 from headway.reliability.runs import TINY
 from headway.runs.train import train_run
 from headway.storage.commit import discard
 from headway.tasks.world_model.evaluation import open_loop, report
-from headway.tasks.world_model.learners import ProximalPolicy
+from headway.tasks.world_model.learners import ProximalPolicy, ValueIteration
 from headway.tasks.world_model.schedule import Round
 from tests.pipelines import prepared
 from tests.training.small import Silent, state_hash
@@ -34,6 +34,16 @@ WORLDS = {
     "lake": (LAKE, "FrozenLake-v1", TASK),
     "pole": (POLE, "CartPole-v1", TRIED),  # a checkpoint after 5 steps is amid rollouts that are learned from twice
     "maze": (MAZE, "headway/TMaze-v0", ANEW),
+    "maze from pixels": (
+        replace(MAZE, observation=Codes(image=24, patch=8, levels=4, inner=8)),
+        "headway/TMaze-v0",
+        replace(ANEW, view=Rendered(size=24), round=Round(code=1, world=3, act=3)),
+    ),
+    "lake by posterior": (
+        LAKE,
+        "FrozenLake-v1",
+        replace(TASK, learner=ValueIteration(posterior=5), explore=0.2),
+    ),
 }
 
 
@@ -75,6 +85,24 @@ def test_runs_repeat_and_resume_to_the_bit(name, tmp_path):
         later.train()
         assert state_hash(later) == state_hash(straight), stop
     assert state_hash(trainer(tmp_path / "d", model, environment, config, seed=1)) != state_hash(straight)
+
+
+def test_pictures_are_read_once_while_their_code_does_not_change(tmp_path, monkeypatch):
+    model, environment, config = WORLDS["maze from pixels"]
+    read = []
+    patches = CodeReader._patches
+    monkeypatch.setattr(CodeReader, "_patches", lambda self, seen: read.append(len(seen)) or patches(self, seen))
+    made = trainer(tmp_path, model, environment, config)
+    by_step = []
+    for _ in range(7):
+        read.clear()
+        entry = made.advance()
+        by_step.append((entry["phase"], sum(read)))
+    pictures = sum(len(part.episodes.actions) for part in made.task.splits.values())
+    assert [name for name, _ in by_step] == ["code", *["world"] * 3, *["act"] * 3]
+    assert [count for _, count in by_step[1:]] == [pictures, 0, 0, 0, 0, 0]
+    fresh = made.model.reader.state(torch.from_numpy(made.task.splits["val"].episodes.observations))
+    assert torch.equal(fresh, torch.from_numpy(made.task.encoded["val"]))
 
 
 def test_a_policy_that_begins_anew_has_no_habits(tmp_path):

@@ -289,7 +289,9 @@ class CodeReader(TokenReader):
 
     @torch.no_grad()
     def state(self, observations: Tensor) -> Tensor:
-        """The codes (…, P) of images (…, 3, S, S)."""
+        """The codes (…, P) of images (…, 3, S, S); codes stay as they are."""
+        if observations.dtype == torch.int64:
+            return observations
         flat = observations.flatten(0, -4) if observations.ndim > 4 else observations
         codes = self._nearest(self.encoder(self._patches(flat if flat.ndim == 4 else flat[None])))
         return codes.view(*observations.shape[:-3], -1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headway.counts import counted
 from headway.data.batching import Indices
-from headway.data.environments import Environment
+from headway.data.environments import Environment, Observation
 from headway.data.episodes import (
     EPISODES,
     Episodes,
@@ -29,6 +29,7 @@ from headway.data.episodes import (
     write_episodes,
 )
 from headway.errors import DataError
+from headway.models.observation import CodeReader
 from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
@@ -73,6 +74,7 @@ class WorldTraining:
         self.order = Rounds(config.round, rows, self._total, seed)
         self.now: PhaseName = "world"
         self.every_window: Batch | None = None  # of the training split, merged; made when a phase needs it
+        self.encoded: dict[str, Observation] = {}  # pictures of each split as codes, while the code does not change
         self.learning = policy_learning(config)
         self.tried = TriedPolicy()
         self.rolls = True  # whether the step at hand begins rollouts
@@ -98,6 +100,10 @@ class WorldTraining:
         if name == "act" and at == 0 and number and self.config.restart_policy:
             model.restart_policy(self.seed + number)
         self.now = name
+        if name == "code":
+            self.encoded = {}
+        elif model.codes is not None and not self.encoded:
+            self.encoded = {split: _codes(model.codes, part, device) for split, part in self.splits.items()}
         if name != "act":
             self.learning.restore({})
         self.rolls = name == "act" and self.learning.begin(at)
@@ -160,7 +166,7 @@ class WorldTraining:
 
     def _divide(self) -> None:
         """Every tenth episode of all that is there is held out."""
-        self.every_window = None
+        self.every_window, self.encoded = None, {}
         train, val = split_episodes(concatenate(self.collected))
         self.splits = {
             "train": EpisodeSplit.of(train, self.config.length),
@@ -212,10 +218,10 @@ class WorldTraining:
         steps = np.arange(int(lengths.max()))
         counted = steps < lengths[:, None]
         rows = begins[:, None] + np.minimum(steps, lengths[:, None] - 1)
-        every = part.episodes
-        seen = every.observations[np.concatenate([rows, rows[:, -1:] + 1], 1)]
+        every, observations = part.episodes, self._observations(split)
+        seen = observations[np.concatenate([rows, rows[:, -1:] + 1], 1)]
         # Past its last step a window repeats it: what follows the last step is the row after it, wherever that stands.
-        seen[np.arange(len(rows)), lengths] = every.observations[begins + lengths]
+        seen[np.arange(len(rows)), lengths] = observations[begins + lengths]
         outcome = np.stack([every.rewards[rows], every.ends[rows].astype(np.float32)], -1)
         inputs = (seen, every.actions[rows], part.ages[rows], counted)
         return Batch(tuple(map(torch.from_numpy, inputs)), torch.from_numpy(outcome), int(lengths.sum()))
@@ -235,9 +241,13 @@ class WorldTraining:
         if not len(kept):
             kept, context = rows, 0
         back = kept[:, None] - np.arange(context, -1, -1)
-        seen = torch.from_numpy(part.episodes.observations[back])
+        seen = torch.from_numpy(self._observations(split)[back])
         actions = torch.from_numpy(part.episodes.actions[back[:, :-1]])
         return Start(seen, actions, torch.from_numpy(part.ages[back]))
+
+    def _observations(self, split: str) -> Observation:
+        """What was observed at each row of a split, pictures as codes where they are known."""
+        return self.encoded.get(split, self.splits[split].episodes.observations)
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Of the phase at hand."""
@@ -300,3 +310,10 @@ class WorldTraining:
             f"{counted(self.taken, 'environment step')}; imagined rollouts of {2 * self.config.horizon} steps last "
             f"{alive:.1f}, their return is {float(rollout.returns.mean()):.3f}"
         ]
+
+
+def _codes(reader: CodeReader, part: EpisodeSplit, device: torch.device) -> Observation:
+    """The codes (N, P) of all pictures of a split."""
+    pictures = part.episodes.observations
+    chunks = np.array_split(pictures, -(-len(pictures) // EVALUATED))
+    return np.concatenate([reader.state(torch.from_numpy(each).to(device)).cpu().numpy() for each in chunks])
