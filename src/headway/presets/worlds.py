@@ -105,6 +105,7 @@ def minigrid_pixels_recipe(model: ModelConfig) -> RunConfig:
         context=1,
         discount=0.9,
         entropy=0.01,
+        restart_policy=True,
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
 
@@ -230,6 +231,8 @@ WORLDS = (
             BLIND,
             OFTEN,
             "each patch has its own code, without a look at its neighbours; no perceptual loss",
+            "the model knows how many steps are gone, since the reward depends on it",
+            "actor and critic begin anew in each round",
         ),
         config=minigrid_pixels,
         run=minigrid_pixels_recipe,
