@@ -253,6 +253,7 @@ RUN = {
     "headway classify runs/reviews 'a film to see twice'": "",
     'headway classify runs/reviews "a great film"': "",
     "headway classify runs/reviews --out said.jsonl < reviews.txt": "",
+    "headway classify runs/reviews new.csv --out said.jsonl": "",
     "headway evaluate runs/reviews --plot classes.png": "",
     "headway classify runs/pairs < pairs.tsv": "",
     'headway classify runs/tickets "the invoice is wrong" --json': "",
@@ -335,6 +336,7 @@ RUN = {
     "headway export runs/demo --out demo-export": "",
     "headway look runs/en-de 'a man is sleeping .' -o page.html": "",
     "headway classify runs/films 'a film to see twice'": "",
+    "headway classify runs/films new.csv --out said.jsonl": "",
     "headway evaluate runs/films": "",
     "headway look runs/films 'a film to see twice' -o film.html": "",
     "headway export runs/films --out films-hf": "",
@@ -540,6 +542,7 @@ def write_data(folder: Path) -> None:
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")
     (folder / "reviews.csv").write_text("review,sentiment\n" + "a fine film,good\na poor film,bad\n" * 20)
     pairs = [f"couch number {n},sofa nummer {n}\n" for n in range(40)]
+    (folder / "new.csv").write_text("review\na fine film\na poor film\n")
     (folder / "matches.csv").write_text("anchor,positive\n" + "".join(pairs))
     (folder / "notes").mkdir()
     (folder / "notes" / "runs.md").write_text("# Runs\n\nA run is resumed with --resume.\n")

@@ -91,6 +91,7 @@ RUN_COMMANDS: dict[str, RunCommand] = {
         renamed={"input": "inputs"},
         outputs={
             **JOB,
+            "text": "the cells of the column, as a list",
             "words": "`run.pipeline.word_changes(text)`",
             "out": '`prediction.to_json("text")`, or `headway.plots.images.plot_predictions`',
             "patches": "`run.pipeline.patches(pixels)` and `headway.plots.attention.plot_patches`",

@@ -84,3 +84,35 @@ def test_an_evaluation_has_the_figures_of_simple_classifiers_beside_it(run, caps
     shown = " ".join(capsys.readouterr().out.split())
     assert "accuracy of naive Bayes on the same tokens" in shown
     assert "naive Bayes is not worse than this model" in shown
+
+
+def table(path: Path) -> Path:
+    cells = [*TEXTS, "two\nlines", "", "bad"]
+    rows = "".join(f'{n},"{text}"\n' for n, text in enumerate(cells))
+    path.write_text(f"id,comment\n{rows}")
+    return path
+
+
+def test_the_rows_of_a_table_are_classified_by_their_column_of_texts(run, tmp_path, capsys):
+    """The name of a CSV file was taken for a text, and the advice was to classify its lines, commas included."""
+    path, out = table(tmp_path / "new.csv"), tmp_path / "said.jsonl"
+    assert main(["classify", str(run), str(path), "--out", str(out)]) == 0
+    shown = capsys.readouterr()
+    assert [line.split("\t")[0] for line in shown.out.splitlines()] == [*TEXTS, "two lines", "bad"]
+    assert f"note: {path}: row 4 has no text and no answer\n" in shown.err
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["text"] for row in rows] == [*TEXTS, "two\nlines", "bad"]
+    found = headway.load(run, device="cpu").classify([row["text"] for row in rows])
+    assert [dict(each.top) for each in found] == [pytest.approx(row["top"]) for row in rows]
+
+
+def test_the_column_of_a_table_can_be_named_and_has_to_be_where_it_is_not_clear(run, tmp_path, capsys):
+    path = tmp_path / "new.tsv"
+    path.write_text("a long title\ta long comment\nfine and good\tbad bad film\n")
+    assert main(["classify", str(run), str(path)]) == 3
+    assert "no column text; there are: 1, 2; name the one to classify with --text" in capsys.readouterr().err
+    assert main(["classify", str(run), str(path), "--text", "2"]) == 0
+    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["a long comment", "bad bad film"]
+    assert main(["classify", str(run), str(path), "--text", "none"]) == 3
+    assert main(["classify", str(run), "a film", "--text", "2"]) == 2
+    assert "--text 2 names a column of a table: pass one file" in capsys.readouterr().err

@@ -46,7 +46,7 @@ class Prediction:
             chances.insert(0, ", ".join(self.labels) or "none")
         if self.number is not None:
             chances.insert(0, f"{self.number:.6g}")
-        return "\t".join([self.given, *chances])
+        return "\t".join([" ".join(self.given.splitlines()), *chances])
 
     @property
     def word_lines(self) -> list[str]:

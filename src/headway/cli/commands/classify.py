@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.lines import LineCounter, blocks, note_files, stdin_lines, write_lines
+from headway.cli.table_lines import lines_of_table, table_among
 from headway.errors import ConfigError
 
 LINES_AT_ONCE = 512  # a stdin of any size streams through
@@ -26,6 +27,7 @@ EXAMPLES = (
     "headway classify runs/reviews 'a film to see twice'",
     "headway classify runs/reviews --out said.jsonl < reviews.txt    a JSON object for each line",
     "headway classify runs/reviews 'a film to see twice' --words    how much each word counts",
+    "headway classify runs/reviews new.csv --out said.jsonl    the rows of a table, by its column of texts",
     "headway classify runs/swarms swarms.csv --json",
 )
 LINES = (".jsonl",)
@@ -40,7 +42,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="*",
         metavar="INPUT",
         help="images (PNG, JPEG, …), WAV files, files of vectors (.npz, .csv); texts, a pair with a tab between, by "
-        "default lines of stdin",
+        "default lines of stdin; or a table of texts (.csv, .tsv, .jsonl, .parquet)",
+    )
+    parser.add_argument(
+        "--text", metavar="COLUMN", help="of a table of texts: the column to classify (default: as the run was trained)"
     )
     parser.add_argument(
         "--top", type=options.positive, metavar="K", help="classes of each (default: 5; all of several labels)"
@@ -67,7 +72,7 @@ def execute(arguments: Namespace) -> None:
 
     Of a classifier of several labels those above the threshold come first; of numbers there is the number alone.
     """
-    if options.is_job(arguments, never=("input", "patches", "words"), only=()):
+    if options.is_job(arguments, never=("input", "patches", "words", "text"), only=()):
         from headway.cli.jobs import run_job
         from headway.runs.jobs import TextOutput
 
@@ -80,14 +85,19 @@ def execute(arguments: Namespace) -> None:
     from headway.tasks.capabilities import Classifies
 
     expect_outputs(arguments, out=(*PNG, *LINES), patches=PNG, stdout_has="the classes")
-    pipeline = load_run(arguments).require(Classifies)
+    run = load_run(arguments)
+    pipeline = run.require(Classifies)
     _check(pipeline, arguments)
+    inputs: Iterable[str] = arguments.input or stdin_lines()
     if pipeline.reads == "text":
-        note_files(arguments.input, "classify")
+        if (table := table_among(arguments)) is not None:
+            inputs = lines_of_table(table, run.config.data, arguments.text)
+        else:
+            note_files(arguments.input, "classify")
     keeps = _writes_lines(arguments.out)
     predictions: list[Prediction] = []
     with LineCounter() as counter:
-        for block in blocks(arguments.input or stdin_lines(), LINES_AT_ONCE):
+        for block in blocks(inputs, LINES_AT_ONCE):
             with numbered(range(counter.count, counter.count + len(block))):
                 found = _classified(pipeline, block, arguments)
             if arguments.json or keeps or pipeline.reads == "image":
