@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from headway.data.prepared_store import BLOCK, PartEntry, PartStream, StoredPart, open_store, read_index
 from headway.data.prepared_text import find_prepared
-from headway.data.store_input import InputReading
-from headway.data.store_writer import StoreSettings, prepare_store, verify_store
+from headway.data.store_documents import InputReading
+from headway.data.store_units import StoreSettings
+from headway.data.store_writer import prepare_store, verify_store
 from headway.data.token_stream import windows_of
 from headway.data.tokenizers import ByteBpe, Characters, Tokenizer
 from headway.errors import ConfigError, DataError
@@ -122,7 +123,8 @@ def test_a_folder_is_read_by_split_or_one_file_after_another(tmp_path):
     ends=st.booleans(),
 )
 def test_a_text_is_cut_at_line_ends_and_nothing_is_lost(lines, part_bytes, ends, tmp_path_factory):
-    from headway.data.store_input import documents, plan_input
+    from headway.data.store_documents import documents
+    from headway.data.store_input import plan_input
 
     path = tmp_path_factory.mktemp("text") / "book.txt"
     text = "\n".join(lines) + ("\n" if ends else "")

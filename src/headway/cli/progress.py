@@ -114,7 +114,7 @@ class TrainingBar:
         now = time.perf_counter()
         self.validating, self.moved = self.validating + now - self.moved, now
         beside = {name.removeprefix("val_"): value for name, value in entry.items() if name not in ("step", "val_loss")}
-        more = "".join(f", {name} {value:.2%}" for name, value in beside.items())
+        more = "".join(f", {name} {_figure(name, value)}" for name, value in beside.items())
         told = f"step {entry['step']}: validation loss {entry['val_loss']:.4f}{more}"
         if samples and not self.samples:
             sample = " ".join(samples[0].split())
@@ -134,6 +134,13 @@ class TrainingBar:
         self.started = time.perf_counter()
         if not self.console.is_interactive and self.started - self.told >= EVERY:
             self._line(f"{what}: {done:,} of {total:,}")
+
+
+def _figure(name: str, value: float) -> str:
+    """A figure of a validation: a share, unless its name says that it is a loss or a number of epochs."""
+    return (
+        f"{value:.4f}" if name.startswith("loss") else f"{value:.3g}" if name.startswith("epochs") else f"{value:.2%}"
+    )
 
 
 def progress_lines(now: Callable[[], float] = time.perf_counter) -> Callable[[str, int, int], None]:

@@ -27,6 +27,7 @@ from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
 from headway.data.log_mel import Frames
+from headway.data.mixes import weights_of
 from headway.data.poses import Poses, load_figures
 from headway.data.python_docs import docstrings, pydocs
 from headway.data.speech import SpeechDataset, SpeechReading, load_spoken_digits
@@ -221,6 +222,8 @@ def find_dataset(spec: str | Path, kind: Kind) -> Dataset | None:
     if not entries:
         if name and _exists(spec):
             return None
+        if weights_of(name):
+            raise DataError(f"{spec}: a mix of prepared texts, which only language models are trained on")
         if name not in plugins(GROUP):
             raise _unknown(name)
         entries = [_plugin(name)]
@@ -235,7 +238,7 @@ def kinds_of(spec: str | Path) -> tuple[Kind, ...]:
     name = str(spec)
     if found := tuple(entry.kind for entry in BUILT_IN if entry.name == name):
         return found
-    if name and _exists(spec):
+    if name and (_exists(spec) or weights_of(name)):
         return ()
     if name not in plugins(GROUP):
         raise _unknown(name)

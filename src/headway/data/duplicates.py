@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headway.data.store_input import text_bytes
+from headway.data.store_documents import text_bytes
 from headway.storage.commit import commit_file, commit_folder
 
 HASHES, DUPLICATES = "hashes", "duplicates"  # folders of a store while it is prepared

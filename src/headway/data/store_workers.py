@@ -6,7 +6,8 @@ import os
 import signal
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Literal, cast
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Literal, cast
 from headway.errors import ConfigError, DataError, HeadwayError, StorageError
 
 if TYPE_CHECKING:
-    from headway.data.store_writer import StoreWork
+    from headway.data.store_units import StoreWork
 
 Job = Literal["encode", "hash"]
+ONE_THREAD = {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 REPORTED = 1 << 20  # bytes between two reports
 ERRORS = {each.exit_code: each for each in (ConfigError, DataError, StorageError)}
 
@@ -65,15 +67,15 @@ def _hand_out(left: deque[int], pipes: list[Connection], advanced: Callable[[int
     while busy:
         for pipe in cast(list[Connection], wait(busy)):
             try:
-                kind, *told = pipe.recv()
+                kind, *values = pipe.recv()
             except (EOFError, ConnectionError):
                 raise DataError(
                     "a worker was killed, perhaps for lack of memory; the same command goes on with what is missing"
                 ) from None
             if kind == "advanced":
-                advanced(*told)
+                advanced(*values)
             elif kind == "failed":
-                code, message = told
+                code, message = values
                 raise ERRORS[code](message) if code in ERRORS else RuntimeError(message)
             elif left:
                 pipe.send(left.popleft())
@@ -113,17 +115,15 @@ def _serve(pipe: Connection, work: StoreWork, job: Job) -> None:
         return
 
 
-class _one_thread_each:  # noqa: N801  # reads as a function
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
     """The tokenizer library uses one thread in the processes that are started in this block."""
-
-    NAMES = ("RAYON_NUM_THREADS", "TOKENIZERS_PARALLELISM")
-
-    def __enter__(self) -> None:
-        self.before = {name: os.environ.get(name) for name in self.NAMES}
-        os.environ.update(RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
-
-    def __exit__(self, *_: object) -> None:
-        for name, value in self.before.items():
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.data.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from headway.data.mixes import Mix
 
 AnyIds = NDArray[np.integer[Any]]
 
@@ -44,3 +47,4 @@ class PreparedText:
     splits: Mapping[str, TokenStream]
     digests: Mapping[str, str]
     tokenizer: Tokenizer | None
+    mix: Mix | None = None  # of several texts: which rows are of which

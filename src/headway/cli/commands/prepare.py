@@ -38,8 +38,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tokenizer",
-        metavar="FILE|RUN",
-        help="a tokenizer.json or a run to take it from; otherwise one is trained, as --data.tokenizer says",
+        metavar="FILE|RUN|STORE",
+        help="a tokenizer.json, or the run or store to take it from; else one is trained, as --data.tokenizer says",
     )
     parser.add_argument(
         "--deduplicate", action="store_true", help="keep the first of equal documents: rows of a table, or files"
@@ -77,9 +77,10 @@ def execute(arguments: Namespace) -> None:
 def _prepared(arguments: Namespace, spec: Path) -> PreparedReport:
     from headway.cli.outputs import expect_folder
     from headway.cli.prepare_bar import PrepareBar
-    from headway.data.store_input import InputReading
+    from headway.data.store_documents import InputReading
+    from headway.data.store_units import StoreSettings
     from headway.data.store_workers import processors
-    from headway.data.store_writer import StoreSettings, prepare_store
+    from headway.data.store_writer import prepare_store
 
     data = _data(arguments)
     expect_folder(arguments.out)
@@ -104,7 +105,7 @@ def _data(arguments: Namespace) -> DataConfig:
     """The config keys `data.*`. Raises ConfigError for others, and for those of other kinds of data."""
     from headway.config import override
     from headway.data.config import DataConfig
-    from headway.data.store_writer import StoreSettings
+    from headway.data.store_units import StoreSettings
 
     changes = options.overrides_of(arguments.overrides)
     for key in changes:
@@ -115,12 +116,15 @@ def _data(arguments: Namespace) -> DataConfig:
 
 
 def _tokenizer(path: Path) -> Tokenizer:
-    """The tokenizer in a file, or of a run. Raises ConfigError, DataError, NoRunError."""
+    """The tokenizer in a file, or of a run or store. Raises ConfigError, DataError, NoRunError."""
+    from headway.data.prepared_store import TOKENIZER, is_store
     from headway.data.tokenizers import Tokenizer
     from headway.documents import read_within
     from headway.runs.folder import read_config, read_tokenizers
     from headway.tasks.base import ONE_TOKENIZER
 
+    if is_store(path):
+        path = path / TOKENIZER
     if path.is_file():
         return Tokenizer.from_json(read_within(path, "tokenizer-bytes").decode("utf-8", "replace"), where=str(path))
     config = read_config(path)
@@ -166,7 +170,7 @@ def _values(report: PreparedReport) -> dict[str, object]:
 def _counts(values: dict[str, object]) -> str:
     """What was read and what was skipped, in words."""
     words = {
-        "documents": "read", "duplicates": "equal to one before", "empty": "empty", "bad": "skipped as unreadable",
+        "documents": "documents read", "duplicates": "equal to one before", "empty": "empty", "bad": "unreadable",
         "unknown": "unknown tokens",
     }  # fmt: skip
     return ", ".join(f"{values[key]:,} {word}" for key, word in words.items() if values[key] or key == "documents")

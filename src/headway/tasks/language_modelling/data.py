@@ -11,6 +11,7 @@ from headway.config import kind
 from headway.counts import counted
 from headway.data.datasets import load_text
 from headway.data.digests import check_digests, split_digests
+from headway.data.mixes import Mix
 from headway.data.prepared_text import find_prepared
 from headway.data.text_files import PlainText, with_whole
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
@@ -62,7 +63,7 @@ def _prepared_text(config: Language, request: DataRequest, text: PreparedText) -
         sizes = f"of {counted(text.tokenizer.size, 'token')}; the run has one of {tokenizer.size:,}"
         raise DataError(f"{text.name} was prepared with another tokenizer, {sizes}: prepare it with --tokenizer RUN")
     check_digests(text.digests, request.expected)
-    return _ready(config, request, tokenizer, text.splits, text.digests, trained=False)
+    return _ready(config, request, tokenizer, text.splits, text.digests, trained=False, mix=text.mix)
 
 
 def _ready(
@@ -73,15 +74,25 @@ def _ready(
     digests: Mapping[str, str],
     *,
     trained: bool = True,
+    mix: Mix | None = None,
 ) -> Prepared:
     return Prepared(
-        training=LanguageTraining(config, tokenizer, splits, batch_tokens=request.batch_tokens, seed=request.seed),
+        training=LanguageTraining(
+            config,
+            tokenizer,
+            splits,
+            batch_tokens=request.batch_tokens,
+            seed=request.seed,
+            mix=mix,
+            accumulate=request.accumulate,
+        ),
         tokenizers={ONE_TOKENIZER: tokenizer},
         trained_tokenizers=trained,
         model_overrides={"vocab": tokenizer.size},
         digests=digests,
         facts={
-            "text": ", ".join(f"{name} {counted(stream.total, 'token')}" for name, stream in splits.items()),
+            "text": ", ".join(f"{name} {counted(splits[name].total, 'token')}" for name in digests),
+            **({"mix": mix.described} if mix else {}),
             "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(request.data.tokenizer)) if trained else 'given'})",
         },
     )

@@ -35,7 +35,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
         sign = f"the built-in set {spec}"
         return _proposal(sign, Confidence.FORMAT, {}) if "plain text" in kinds else None
     path = Path(spec).expanduser()
-    if is_prepared(path):
+    if is_prepared(spec):
         return _proposal(f"the prepared text {path.name}", Confidence.FORMAT, {})
     if table := survey_table(path):
         if "data.label" in given:  # a text with a class, whatever is wrong with the name

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from headway.counts import counted
 from headway.data.batching import Blocks, Indices
+from headway.data.mixes import Mix, MixedBlocks, val_split
 from headway.data.token_stream import TokenStream
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.limits import SequenceLimits
@@ -22,7 +23,7 @@ from headway.metrics.language import LanguageReport
 from headway.tasks.base import named_split
 from headway.tasks.language_modelling.config import Language
 from headway.tasks.sharing import in_parts
-from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
+from headway.tasks.training_task import IGNORED, Batch, Term, Validated, cross_entropy, next_token_loss
 
 EVALUATION_TOKENS = 16384  # in one forward pass of an evaluation
 CONTINUED = 64  # blocks of a split that are continued freely
@@ -47,15 +48,27 @@ class LanguageTraining:
     """Blocks of a token stream, and how well a model predicts it."""
 
     def __init__(
-        self, config: Language, tokenizer: Tokenizer, splits: Mapping[str, TokenStream], *, batch_tokens: int, seed: int
+        self,
+        config: Language,
+        tokenizer: Tokenizer,
+        splits: Mapping[str, TokenStream],
+        *,
+        batch_tokens: int,
+        seed: int,
+        mix: Mix | None = None,
+        accumulate: int = 1,
     ) -> None:
-        self.config, self.tokenizer, self.splits = config, tokenizer, splits
+        self.config, self.tokenizer, self.splits, self.mix = config, tokenizer, splits, mix
         self.batch_tokens, self.seed = batch_tokens, seed  # of `order`, which an evaluation does not need
+        self.accumulate = accumulate
+        self.steps = 0  # that were taken, as the losses say
 
     @cached_property
-    def order(self) -> Blocks:
+    def order(self) -> Blocks | MixedBlocks:
         """Blocks of the training text in batches. Raises DataError for a text shorter than one."""
         rows = max(self.batch_tokens // self.config.context, 1)
+        if self.mix is not None:
+            return self.mix.order(self.config.context, rows, self.seed)
         return Blocks(self.splits["train"].total, self.config.context, rows, self.seed)
 
     @property
@@ -79,15 +92,27 @@ class LanguageTraining:
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Next-token cross-entropy."""
+        self.steps = step + 1
         if self.config.scheduled is not None:
             (tokens,) = batch.inputs
             assert tokens is not None
             batch = replace(batch, inputs=(self.config.scheduled.mixed(model, None, tokens, None, step=step),))
         return {"next_token": Term(next_token_loss(model, batch, smoothing), batch.count)}
 
-    def validate(self, model: nn.Module, device: torch.device) -> float:
-        """Nats per token over the whole validation text."""
-        return self.evaluate(model, device, "val").loss
+    def validate(self, model: nn.Module, device: torch.device) -> float | Validated:
+        """Nats per token over the whole validation text; of a mix, over each text, and their mean by its weights."""
+        order = self.order if self.mix else None
+        if self.mix is None or not isinstance(order, MixedBlocks):
+            return self.evaluate(model, device, "val").loss
+        losses = {each.name: self.evaluate(model, device, val_split(each.name)).loss for each in self.mix.corpora}
+        epochs = order.epochs(self.steps * self.accumulate * order.rows)
+        return Validated(
+            sum(each.weight * losses[each.name] for each in self.mix.corpora),
+            {
+                **{f"val_loss_{name}": loss for name, loss in losses.items()},
+                **{f"epochs_{name}": count for name, count in zip(losses, epochs, strict=True)},
+            },
+        )
 
     @torch.no_grad()
     def evaluate(
