@@ -15,9 +15,9 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 
 
-def is_prepared(spec: str) -> bool:
+def is_prepared(spec: str | Path) -> bool:
     """Whether there is prepared text at a path, or a spec is a mix. Raises ConfigError for a mix that cannot be."""
-    if weights_of(spec):
+    if weights_of(str(spec)):
         return True
     path = Path(spec).expanduser()
     return is_store(path) or bool(binary_paths(path))

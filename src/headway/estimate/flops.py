@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 from headway.estimate.fake_step import fake_step
@@ -22,26 +24,46 @@ class Flops:
     palm: float  # attention counts as if no mask hid anything, as in the PaLM paper and nanoGPT
     causal: float  # half of it where the future is hidden, which is what kernels compute
     executed: float  # causal, with what `recompute` computes twice
+    kernels: int  # operations of torch that a micro-batch and a step of the optimiser call, small or large
 
 
 def flops_of(config: RunConfig, task: TrainingTask) -> tuple[Flops, int]:
     """The operations of a training step for each target, and the targets of a micro-batch. Raises ConfigError."""
     plain = replace(config, train=replace(config.train, recompute="none", shard="none"))
-    palm, causal, count = _counted(plain, task)
+    palm, causal, kernels, count = _counted(plain, task)
     executed = causal
     if config.train.recompute != "none":
-        _, executed, _ = _counted(replace(config, train=replace(config.train, shard="none")), task)
-    return Flops(palm / count, causal / count, executed / count), count
+        _, executed, kernels, _ = _counted(replace(config, train=replace(config.train, shard="none")), task)
+    return Flops(palm / count, causal / count, executed / count, kernels), count
 
 
-def _counted(config: RunConfig, task: TrainingTask) -> tuple[int, int, int]:
-    hidden = _Hidden()
+def _counted(config: RunConfig, task: TrainingTask) -> tuple[int, int, int, int]:
+    hidden, calls = _Hidden(), _Calls()
     train = replace(config.train, accumulate=1, reduction="fast")
     with fake_step(replace(config, train=train), task, gpu=True) as step:
-        with FlopCounterMode(display=False, custom_mapping=hidden.mapping()) as counter:
+        with FlopCounterMode(display=False, custom_mapping=hidden.mapping()) as counter, calls:
             step.take()
         total = counter.get_total_flops()
-        return total, total - hidden.flops, step.tokens
+        return total, total - hidden.flops, calls.count, step.tokens
+
+
+class _Calls(TorchDispatchMode):
+    """Counts the operations that compute something; views of a tensor do not."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count = 0
+
+    def __torch_dispatch__(
+        self,
+        call: Callable[..., Any],
+        types: object,
+        arguments: tuple[Any, ...] = (),
+        named: dict[str, Any] | None = None,
+    ) -> Any:
+        out = call(*arguments, **(named or {}))
+        self.count += not getattr(call, "is_view", False) and getattr(call, "namespace", "") != "prim"
+        return out
 
 
 class _Hidden:

@@ -53,6 +53,24 @@ def formulas_of(model: ModelConfig, train: TrainConfig, *, parameters: int, cont
     )
 
 
-def published_flops(hours: float, gpus: int, sustained: float) -> float:
-    """Operations of a training as the 2017 paper reckons them: time × GPUs × sustained operations a second of each."""
-    return 3600 * hours * gpus * sustained
+@dataclass(frozen=True, slots=True)
+class PublishedCost:
+    """The operations of a training as a paper reckons them: time × GPUs × sustained operations a second of each."""
+
+    hours: float
+    gpus: int
+    sustained: float
+    source: str
+
+    @property
+    def flops(self) -> float:
+        """Their product."""
+        return 3600 * self.hours * self.gpus * self.sustained
+
+
+PUBLISHED = {
+    "transformer-base": PublishedCost(12, 8, 9.5e12, "12 h × 8 P100 × 9.5e12 a second (Vaswani et al. 2017, Table 2)"),
+    "transformer-big": PublishedCost(
+        84, 8, 9.5e12, "3.5 days × 8 P100 × 9.5e12 a second (Vaswani et al. 2017, Table 2)"
+    ),
+}

@@ -74,11 +74,11 @@ MACHINES = {
         Machine("4090", "NVIDIA GeForce RTX 4090", 24_564 * MIB, 1.008e12, 165.2e12, 82.6e12, 32e9),
     )
 }
-MEASURED = ("cpu", "here")  # machines that are looked at when they are asked for (headway.estimate.here)
+MEASURED = ("cpu", "here")  # this machine, looked at when it is asked for (headway.estimate.here)
 NAMES = (*MACHINES, *MEASURED)
 
 
-def machine(name: str) -> Machine:
+def gpu_named(name: str) -> Machine:
     """The GPU of this name. Raises ConfigError naming those there are."""
     if name not in MACHINES:
         raise ConfigError(f"--machine {name}: not known; allowed: {', '.join(NAMES)}")

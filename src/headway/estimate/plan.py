@@ -15,6 +15,10 @@ from headway.models.registry import build_model
 from headway.runs.config import RunConfig
 from headway.tasks.training_task import TrainingTask
 
+Measure = Callable[[Machine, RunConfig, TrainingTask, float], Machine]  # a machine with its measured efficiency
+# Seconds of a call of a GPU's kernel that the GPU may wait for: what small models' steps take. Assumptions.
+CALL = 3e-6, 15e-6
+COMPILED_CALL = 0.0, 4e-6  # fewer, or replayed as a graph
 TrainingOf = Callable[[RunConfig], TrainingTask]  # the data of a config as its task reads it, or made up
 
 
@@ -55,6 +59,11 @@ class TrainingCost:
     hours: Range
     cost: Range | None
     decoding: DecodingCost | None  # None: the model does not write token by token
+
+    @property
+    def rate(self) -> float:
+        """Operations a second at the peak of all machines."""
+        return self.gpus * self.machine.peak(self.config.train.precision)
 
     @property
     def fits(self) -> bool:
@@ -101,16 +110,19 @@ def estimate(
     tokens: int | None = None,
     hours: float | None = None,
     price: float | None = None,
+    measure: Measure | None = None,
 ) -> TrainingCost:
     """What this training needs; the recipe's steps decide the tokens, unless `tokens` or `hours` does.
 
-    `price` is of one GPU for an hour. Raises ConfigError for what cannot be shared out or estimated.
+    `price` is of one GPU for an hour; `measure` puts measured steps in the place of a range of efficiencies. Raises ConfigError for what cannot be shared out or estimated.
     """
     task = training_of(config)
     memory = memory_of(config, task, gpu=machine.gpu, ranks=gpus)
     flops, micro_batch = flops_of(config, task)
     parameters = sum(each.numel() for each in build_model(config.model, device="meta").parameters())
     per_step = micro_batch * config.train.accumulate
+    if measure is not None:
+        machine = measure(machine, config, task, micro_batch * _work(flops))
     efficiency = machine.used(config.train.precision, compiled=config.train.compile)
     seconds = _seconds(config, machine, efficiency, gpus, flops, per_step, parameters)
     if hours is not None:
@@ -145,15 +157,23 @@ def _seconds(
 ) -> Range:
     """The time of a step: arithmetic at the range of efficiency, and at worst what is exchanged beyond backward."""
     rate = gpus * machine.peak(config.train.precision)
-    # What is computed twice is not counted as useful work by measured efficiencies.
-    work = per_step * (flops.palm + flops.executed - flops.causal)
+    work = per_step * _work(flops)
     low, high = work / (rate * efficiency.high), work / (rate * efficiency.low)
+    if machine.gpu and machine.efficiency is None:
+        quick, slow = COMPILED_CALL if config.train.compile else CALL
+        calls = flops.kernels * max(config.train.accumulate // gpus, 1)
+        low, high = max(low, calls * quick), high + calls * slow
     if gpus == 1:
         return Range(low, high)
     link = machine.link if gpus <= MACHINE else min(machine.link, BETWEEN_MACHINES)
     times = 3 if config.train.shard != "none" else 2  # weights gathered twice and gradients cut; or an all-reduce
     exchange = times * 4 * parameters * (gpus - 1) / gpus / link
     return Range(low + max(exchange - 2 / 3 * low, 0.0), high + exchange)
+
+
+def _work(flops: Flops) -> float:
+    """The operations of a token that efficiencies refer to, which do not count what is computed twice as useful."""
+    return flops.palm + flops.executed - flops.causal
 
 
 def _context(config: RunConfig, micro_batch: int) -> int:

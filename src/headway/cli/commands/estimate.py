@@ -12,6 +12,7 @@ from headway.errors import ConfigError
 
 if TYPE_CHECKING:
     from headway.estimate.machines import Machine
+    from headway.estimate.plan import Measure, TrainingOf
     from headway.runs.config import RunConfig
     from headway.tasks.training_task import TrainingTask
 
@@ -65,6 +66,7 @@ def execute(arguments: Namespace) -> None:
         config,
         _training_of(arguments),
         _machine(arguments, config),
+        measure=_measure(arguments),
         gpus=arguments.gpus,
         tokens=None if arguments.tokens is None else int(arguments.tokens),
         hours=arguments.hours,
@@ -91,7 +93,8 @@ def _config(arguments: Namespace) -> RunConfig:
     return with_settings(preset(arguments.preset).recipe(), changes)
 
 
-def _training_of(arguments: Namespace):  # type: ignore[no-untyped-def]
+def _training_of(arguments: Namespace) -> TrainingOf:
+    """The data that is given, or made up."""
     from headway.tasks.base import DataRequest
 
     def made(config: RunConfig) -> TrainingTask:
@@ -105,6 +108,19 @@ def _training_of(arguments: Namespace):  # type: ignore[no-untyped-def]
 
 
 def _machine(arguments: Namespace, config: RunConfig) -> Machine:
-    from headway.estimate.machines import machine
+    from headway.estimate.machines import MEASURED, gpu_named
 
-    return machine(arguments.machine)
+    if arguments.machine not in MEASURED:
+        return gpu_named(arguments.machine)
+    from headway.estimate.here import this_machine
+
+    if arguments.gpus > 1:
+        raise ConfigError(f"--gpus {arguments.gpus} with --machine {arguments.machine}: name the GPUs by --machine")
+    return this_machine(arguments.machine, config.train.device)
+
+
+def _measure(arguments: Namespace) -> Measure | None:
+    """What measures a few steps, for `--machine here`."""
+    from headway.estimate.here import measured
+
+    return measured if arguments.machine == "here" else None

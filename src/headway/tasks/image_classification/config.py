@@ -64,6 +64,12 @@ class Classification(Task):
 
         return read(self, request)
 
+    def stand_in(self, request: DataRequest) -> TrainingTask:
+        """Black images."""
+        from headway.tasks.image_classification.data import stand_in
+
+        return stand_in(self, request)
+
     @classmethod
     def pipeline_class(cls) -> type[Pipeline]:
         """Imported when it is asked for."""

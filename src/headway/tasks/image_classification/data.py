@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from headway.data.config import DataConfig
 from headway.data.datasets import load_images
 from headway.data.digests import check_digests
 from headway.data.files import listed
-from headway.data.images import ImageReading, Images, Progress, class_subset
+from headway.data.images import ImageReading, Images, ImageStore, Progress, class_subset
 from headway.tasks.base import DataRequest, Prepared
 from headway.tasks.image_classification.config import Classification
 from headway.tasks.image_classification.training import ClassificationTraining
@@ -47,6 +49,21 @@ def read(config: Classification, request: DataRequest) -> ClassificationTraining
         return prepare(config, request).training  # type: ignore[return-value]
     data = replace(request.data, val="")
     return _training(config, request, read_images(config, data, request.progress, to_train=False))
+
+
+def stand_in(config: Classification, request: DataRequest) -> ClassificationTraining:
+    """Black images of the first class, enough for full batches."""
+    count = 2 * request.batch_tokens
+    # One image in memory, however many rows it is seen as.
+    pixels = np.broadcast_to(np.zeros((), np.uint8), (count, config.channels, config.size, config.size))
+    return ClassificationTraining(
+        config,
+        ("a",),
+        {"train": ImageStore(pixels, np.zeros(count, np.int64))},
+        batch_tokens=request.batch_tokens,
+        seed=request.seed,
+        compiled=request.compiled,
+    )
 
 
 def read_images(config: Classification, data: DataConfig, progress: Progress, *, to_train: bool) -> Images:

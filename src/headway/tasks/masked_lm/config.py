@@ -12,6 +12,7 @@ from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 if TYPE_CHECKING:
     from headway.models import ModelConfig
     from headway.tasks.proposal import Reading
+    from headway.tasks.training_task import TrainingTask
 
 
 @runtime_checkable
@@ -63,6 +64,12 @@ class Masked(Task):
         from headway.tasks.masked_lm.data import prepare
 
         return prepare(self, request)
+
+    def stand_in(self, request: DataRequest) -> TrainingTask:
+        """Sentences of one length."""
+        from headway.tasks.masked_lm.data import stand_in
+
+        return stand_in(self, request)
 
     @classmethod
     def pipeline_class(cls) -> type[Pipeline]:

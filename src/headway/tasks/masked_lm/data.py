@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
+
 from headway.config import kind
 from headway.counts import counted
 from headway.data.datasets import load_text
 from headway.data.digests import split_digests
 from headway.data.text_files import with_whole
-from headway.data.token_store import fingerprint, store_tokens
-from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
+from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.errors import ConfigError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
 from headway.tasks.masked_lm.config import Masked
@@ -50,6 +52,18 @@ def prepare(config: Masked, request: DataRequest) -> Prepared:
             "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
         },
     )
+
+
+def stand_in(config: Masked, request: DataRequest) -> MaskedTraining:
+    """Sentences of half a row, a few in a document, enough for full batches."""
+    tokenizer = request.tokenizer or Tokenizer.train(Word(), ["a"], specials=(*SPECIALS, MASK))
+    length, documents = max(config.length // 2, 2), max(request.batch_tokens // config.length, 1) + 1
+    lengths = np.tile([length] * 4 + [0], documents)  # an empty sentence ends a document
+    ids = np.full(int(lengths.sum()), tokenizer.size - 1, np.uint32)
+    store = TokenStore(ids, np.concatenate([[0], np.cumsum(lengths)]))
+    return MaskedTraining(
+        config, tokenizer, {"train": store}, batch_tokens=request.batch_tokens, seed=request.seed
+    )  # fmt: skip
 
 
 def _in_sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Iterator[str]:
