@@ -20,7 +20,7 @@ DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
     "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
     "docs/look.md", "docs/universal.md", "docs/world.md", "docs/glossary.md", "docs/reliability.md",
-    "docs/serving.md", "docs/scale.md", "SECURITY.md",
+    "docs/serving.md", "docs/scale.md", "docs/data.md", "docs/estimate.md", "docs/jobs.md", "SECURITY.md",
     "docs/tasks.md", "docs/finetuning.md", "docs/index.md", *(f"docs/tutorials/{name}.md" for name in (
         "first-hour", "own-text", "own-images", "fine-tune", "look-inside", "teaching",
     )),

@@ -93,13 +93,20 @@ PLAYED = (
 )  # fmt: skip
 
 LINE_SECONDS = 300  # of one command
-PREPARED = ("headway train", "headway import")  # done once, before the others
+PREPARED = ("headway train", "headway import", "headway prepare")  # done once, before the others
 # A documented command, and what is appended to it here. Trainings and imports come first, the others find their runs.
 RUN = {
     "headway train transformer-tiny --data corpus --source en --target de --budget 10m --out runs/en-de": (
         f"{TRANSLATOR.removesuffix(SHORT)} {BRIEF}"
     ),
     "headway train gpt-char --data book.txt --dry-run": "--out runs/planned",
+    "headway prepare books --out store --workers 8": "--workers 1 --data.tokenizer.vocab 300",
+    "headway prepare rows.jsonl --out rows --data.text body --tokenizer store --deduplicate --data.skip_bad true": (
+        "--workers 1"
+    ),
+    "headway prepare store --verify": "",
+    "headway train gpt-char --data store --out runs/large": WRITER,
+    "headway train gpt-char --data store:0.7,rows:0.3 --out runs/mixed": WRITER,
     "headway train gpt-char --data book.txt --epochs 3 --out runs/epochs": f"{WRITER.removesuffix(SHORT)} --epochs 0.1",
     "headway train gpt-char --data book.txt --budget 10m --out runs/budget": f"{WRITER.removesuffix(SHORT)} {BRIEF}",
     "headway train --data corpus --budget 10m --out runs/en-de": (
@@ -124,6 +131,8 @@ RUN = {
     "headway train sentence-encoder": f"--data matches.csv --source anchor --target positive {ENCODER}",
     "headway train --data matches.csv --out runs/matches": ENCODER,
     "headway import gpt2 --out runs/gpt2": "",
+    "headway prepare books --out ours --tokenizer runs/gpt2": "--workers 1",
+    "headway train --init runs/gpt2 --data ours": f"--out runs/gpt2-more --train.batch_tokens 64 {SHORT}",
     "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
     "headway train --data reviews.csv --init runs/minilm --train.learning_rate 5e-5 --out runs/opinions": SHORT,
     "headway train --data reviews.csv --init runs/minilm --train.lora lora --train.learning_rate 5e-4 --out "
@@ -369,6 +378,17 @@ RUN = {
     "headway look runs/gpt-char 'to be or not to be' -o text.html": "",
     "headway look runs/captioner-rnn photo.png -o scene.html": "",
 }
+# The gpt2 presets take half a minute each: smaller models are estimated in the same way.
+SMALLER = "--model.layers 1 --model.width 32 --model.heads 2 --train.batch_tokens 1024"
+RUN |= {
+    "headway estimate gpt2 --gpus 8 --machine h100": SMALLER,
+    "headway estimate gpt2-xl --gpus 8 --shard full --recompute blocks --train.accumulate 8": SMALLER,
+    "headway estimate gpt2 --tokens 2.5e9 --price 3.50": SMALLER,
+    "headway estimate transformer-tiny --data corpus": f"--source en --target de {TRANSLATOR.removesuffix(SHORT)}",
+    "headway estimate gpt-char --machine here": WRITER.removesuffix(SHORT),
+    "headway translate runs/en-de --input corpus.en --out job": "",
+    "headway translate runs/en-de --input corpus.en --out job --join corpus.de": "",
+}
 COPIES = {
     "runs/demo": "runs/en-de", "runs/other": "runs/en-de", "runs/sl-vit-tiny": "runs/photos",
     "runs/shapes": "runs/photos", "runs/captioner-rnn": "runs/described", "runs/audio-vit": "runs/sounds",
@@ -376,6 +396,7 @@ COPIES = {
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
+    "headway bench estimate": "minutes; tests/estimate compares smaller models",
     "headway train gpt-char --data book.txt --nproc 2 --out runs/two": (
         "starts processes; tests/cli/test_nproc.py does it"
     ),
@@ -521,7 +542,12 @@ def write_data(folder: Path) -> None:
         (folder / "corpus" / f"{split}.en").write_text("\n".join(english[part]) + "\n")
         (folder / "corpus" / f"{split}.de").write_text("\n".join(german[part]) + "\n")
     (folder / "prompts.txt").write_text("It was\nIt\n")
+    (folder / "books").mkdir()
+    for n in range(3):
+        (folder / "books" / f"{n}.txt").write_text(f"It was late in book {n}.\nIt was a cute puppy.\n" * 40)
     (folder / "new.en").write_text("a man is sleeping .\na couch .\n")
+    (folder / "corpus.en").write_text("a man is sleeping .\na couch .\n" * 3)
+    (folder / "rows.jsonl").write_text("".join(f'{{"body": "row {n} of a table"}}\n' for n in range(60)))
     for name in ("cats", "dogs"):
         (folder / "photos" / name).mkdir(parents=True)
         for n in range(4):

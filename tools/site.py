@@ -26,8 +26,8 @@ CHAPTERS = {
         "tutorials/look-inside", "tutorials/teaching",
     ),
     "How to": (
-        "training", "scale", "finetuning", "tasks", "decoding", "jobs", "vision", "world", "serving", "interop",
-        "verify", "look", "capture", "parts", "extending",
+        "training", "data", "estimate", "scale", "finetuning", "tasks", "decoding", "jobs", "vision", "world",
+        "serving", "interop", "verify", "look", "capture", "parts", "extending",
     ),
     "Reference": ("commands", "config", "api", "attention", "glossary"),
     "Explanation": ("decks", "architecture", "reliability", "variants", "universal", "flash", "results", "experiments"),

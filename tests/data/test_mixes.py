@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.data.batching import Cursor
-from headway.data.mixes import MIXED_ROWS, Corpus, Mix, MixedBlocks, weights_of
+from headway.data.mixes import MIXED_ROWS, Mix, MixedBlocks, MixedText, weights_of
 from headway.data.prepared_store import PartStream
 from headway.errors import ConfigError, DataError
 
@@ -30,7 +30,7 @@ def mix_of(*texts: tuple[float, int]) -> Mix:
     corpora = []
     for number, (weight, tokens) in enumerate(texts):
         stream = PartStream([Ids(1_000_000 * number, tokens)])
-        corpora.append(Corpus(f"t{number}", weight, {"train": stream, "val": stream}, {"train": "x", "val": "y"}))
+        corpora.append(MixedText(f"t{number}", weight, {"train": stream, "val": stream}, {"train": "x", "val": "y"}))
     return Mix(corpora)
 
 

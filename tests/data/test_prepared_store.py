@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import random
@@ -17,7 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.data.prepared_store import BLOCK, PartEntry, PartStream, StoredPart, open_store, read_index
+from headway.data.batching import Blocks
+from headway.data.prepared_store import (
+    BLOCK,
+    PartEntry,
+    PartStream,
+    StoredPart,
+    StoreIndex,
+    open_store,
+    read_index,
+)
 from headway.data.prepared_text import find_prepared
 from headway.data.store_documents import InputReading
 from headway.data.store_units import StoreSettings
@@ -348,3 +358,35 @@ def test_a_store_of_wide_ids_for_a_large_vocabulary(tmp_path):
     report = prepare_store(source, tmp_path / "store", settings(part_bytes=100_000, tokenizer=Characters()))
     assert report.index.width == 4
     assert decoded(tmp_path / "store", "train").startswith(characters[:50])
+
+
+def sparse_store(folder: Path, parts: int, tokens: int) -> None:
+    """A store whose parts have zeros alone, which take no place on disk."""
+    folder.mkdir()
+    whole, rest = divmod(2 * tokens, BLOCK)
+    digests = hashlib.sha256(bytes(BLOCK)).digest() * whole
+    digests += hashlib.sha256(bytes(rest)).digest() if rest else b""
+    entries = []
+    for number in range(parts):
+        part = folder / f"part-{number:06d}"
+        part.mkdir()
+        with (part / "ids.u16").open("wb") as file:
+            file.truncate(2 * tokens)
+        (part / "blocks.sha256").write_bytes(digests)
+        entries.append(PartEntry(name=part.name, tokens=tokens, sha256=hashlib.sha256(digests).hexdigest()))
+    tokenizer = Tokenizer.train(ByteBpe(vocab=256), ["text"], specials=())
+    (folder / "tokenizer.json").write_text(tokenizer.to_json())
+    splits = {"train": tuple(entries), "val": tuple(entries[:1])}
+    (folder / "index.json").write_text(StoreIndex(width=2, tokenizer=tokenizer.content_hash, splits=splits).text())
+
+
+def test_a_batch_of_1e11_tokens_opens_the_parts_of_its_rows_alone(tmp_path):
+    sparse_store(tmp_path / "store", parts=400, tokens=250_000_000)
+    stream = open_store(tmp_path / "store").splits["train"]
+    assert stream.total == 10**11
+    order = Blocks(stream.total, 1024, 8, seed=3)
+    batches = order.epoch(5)
+    assert stream.windows(batches[len(batches) // 2], 1025).shape == (8, 1025)
+    opened = [part for part in stream.parts if "_ids" in vars(part)]
+    assert 0 < len(opened) <= 8
+    assert sum(int(part._good.sum()) for part in opened) <= 8 * 2, "a row of 2 KiB lies in one block or two"

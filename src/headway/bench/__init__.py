@@ -14,6 +14,7 @@ BENCHES = {
     "checkpoint-read": "headway.bench.checkpoint_read",
     "decode-cpu": "headway.bench.decode_cpu",
     "decode-gpu": "headway.bench.decode_gpu",
+    "estimate": "headway.bench.estimates",
     "flash": "headway.bench.flash",
     "imagine": "headway.bench.imagine",
     "import": "headway.bench.importing",

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from headway.data.files import listed, listing, names
-from headway.data.prepared_store import TOKENIZER, PartStream
+from headway.data.prepared_store import TOKENIZER, PartStream, mapped
 from headway.data.token_stream import AnyIds, PreparedText
 from headway.data.tokenizers import Tokenizer
 from headway.documents import read_within
@@ -49,7 +49,7 @@ class BinaryFile:
 
     @cached_property
     def _ids(self) -> AnyIds:
-        return np.memmap(self.path, dtype=self.dtype, mode="r", offset=self.offset, shape=(self.tokens,))
+        return mapped(self.path, self.dtype, self.offset, self.tokens)
 
     def read(self, first: int, last: int) -> AnyIds:
         """The ids from `first` to `last`. Raises DataError for one that is not in the vocabulary."""

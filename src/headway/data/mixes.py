@@ -59,7 +59,7 @@ def _number(text: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
+class MixedText:
     """One of the texts of a mix."""
 
     name: str
@@ -76,7 +76,7 @@ def val_split(name: str) -> str:
 class Mix:
     """Texts with weights that sum to 1."""
 
-    def __init__(self, corpora: Sequence[Corpus]) -> None:
+    def __init__(self, corpora: Sequence[MixedText]) -> None:
         self.corpora = tuple(corpora)
 
     @cached_property

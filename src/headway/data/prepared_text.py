@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from headway.data.binary_tokens import binary_paths, open_binary
-from headway.data.mixes import Corpus, Mix, weights_of
+from headway.data.mixes import Mix, MixedText, weights_of
 from headway.data.prepared_store import PartStream, is_store, open_store
 from headway.data.token_stream import PreparedText
 from headway.data.tokenizers import Tokenizer
@@ -54,7 +54,7 @@ def _open_mix(spec: str, weights: Mapping[str, float], tokenizer: Tokenizer | No
                 f"{known[0][0]}"
             )
     mix = Mix([
-        Corpus(name, weights[path], cast(dict[str, PartStream], text.splits), text.digests)
+        MixedText(name, weights[path], cast(dict[str, PartStream], text.splits), text.digests)
         for name, (path, text) in zip(_names(texts), texts.items(), strict=True)
     ])  # fmt: skip
     return PreparedText(

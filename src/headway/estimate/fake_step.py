@@ -62,10 +62,21 @@ class RealValues(TorchDispatchMode):
             source, indices, *rest = arguments
             arguments = (source, _places(indices), *rest)
         out = call(*arguments, **named)
+        if call is torch.ops.aten.mkldnn_rnn_layer.default:
+            # Torch's shapes of this operator have an empty workspace; the real one is kept for the backward pass.
+            *results, workspace = out
+            return (*results, workspace.new_empty(_workspace(arguments)))
         if not tensors and isinstance(out, Tensor) and not out.is_floating_point():  # positions, masks
             with unset_fake_temporarily():
                 return call(*arguments, **named)
         return out
+
+
+def _workspace(arguments: tuple[Any, ...]) -> int:
+    """The bytes that one layer of a recurrent network keeps for its backward pass: known by computing it."""
+    with unset_fake_temporarily():
+        real = [torch.zeros(each.shape) if isinstance(each, Tensor) else each for each in arguments]
+        return int(torch.ops.aten.mkldnn_rnn_layer.default(*real)[-1].numel())
 
 
 _INDEXED = (

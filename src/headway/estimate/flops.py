@@ -89,6 +89,7 @@ class _Hidden:
             function.__dict__["_get_raw"] = True  # the counter passes the tensors, not their shapes alone
         return {
             aten.addmm: addmm,  # torch's own formula does not know the variant with `out_dtype`
+            aten.addmm_: addmm,  # nor that in place
             aten._scaled_dot_product_flash_attention: forward,
             aten._scaled_dot_product_flash_attention_backward: backward,
         }

@@ -18,7 +18,7 @@ from headway.training.devices import described, device_memory, pick_device
 
 # Of the rate of a large product on one core, measured with the presets of `headway bench estimate` (docs/results.md):
 # small models spend much of a step in operations other than products.
-ON_A_CPU = Efficiency(0.10, 0.90, "docs/results.md: eight presets on one core of a CPU")
+ON_A_CPU = Efficiency(0.25, 1.0, "docs/results.md: eight presets on one core of a CPU")
 MEASURED = 0.75, 1.35  # of a measured time: between these is a long training on a machine that is used likewise
 SIZE = 1024  # of the matrices whose product is timed
 CALLS = 8  # that are timed, apart from the first

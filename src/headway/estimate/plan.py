@@ -114,7 +114,8 @@ def estimate(
 ) -> TrainingCost:
     """What this training needs; the recipe's steps decide the tokens, unless `tokens` or `hours` does.
 
-    `price` is of one GPU for an hour; `measure` puts measured steps in the place of a range of efficiencies. Raises ConfigError for what cannot be shared out or estimated.
+    `price` is of one GPU for an hour; `measure` puts measured steps in the place of a range of efficiencies. Raises
+    ConfigError for what cannot be shared out or estimated.
     """
     task = training_of(config)
     memory = memory_of(config, task, gpu=machine.gpu, ranks=gpus)
@@ -150,6 +151,13 @@ def estimate(
         cost=None if price is None else took.times(gpus * price),
         decoding=decoding_of(config, machine),
     )
+
+
+def seconds_of_step(config: RunConfig, task: TrainingTask, machine: Machine) -> Range:
+    """The time of a step on one machine. Raises ConfigError for what cannot be estimated."""
+    flops, micro_batch = flops_of(config, task)
+    efficiency = machine.used(config.train.precision, compiled=config.train.compile)
+    return _seconds(config, machine, efficiency, 1, flops, micro_batch * config.train.accumulate, 0)
 
 
 def _seconds(

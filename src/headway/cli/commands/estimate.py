@@ -21,7 +21,7 @@ EXAMPLES = (
     "headway estimate gpt2 --gpus 8 --machine h100        does it fit, and how long does it take?",
     "headway estimate gpt2-xl --gpus 8 --shard full --recompute blocks --train.accumulate 8",
     "headway estimate gpt2 --tokens 2.5e9 --price 3.50    the cost, at this price of a GPU for an hour",
-    "headway estimate transformer-base --data corpus      in the batches of your data",
+    "headway estimate transformer-tiny --data corpus      in the batches of your data",
     "headway estimate gpt-char --machine here             measured by a few steps on this machine",
 )
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 HELP = "tokenise a large text once, in parallel, into a store that `headway train --data STORE` starts from at once"
 EXAMPLES = (
-    "headway prepare corpus --out store --workers 8",
-    "headway prepare corpus --out store --tokenizer runs/gpt2    with the tokenizer of a run",
-    "headway prepare rows.jsonl --out store --data.text body --deduplicate --data.skip_bad true",
+    "headway prepare books --out store --workers 8",
+    "headway prepare books --out ours --tokenizer runs/gpt2    with the tokenizer of a run",
+    "headway prepare rows.jsonl --out rows --data.text body --tokenizer store --deduplicate --data.skip_bad true",
     "headway prepare store --verify    read all of a store and name what is damaged",
 )
 KEYS = ("data.text", "data.errors", "data.skip_bad", "data.tokenizer")  # of the config, as `train` has them
