@@ -20,7 +20,7 @@ from torch import nn
 from headway.errors import ConfigError, NonFiniteError
 from headway.models import build_model
 from headway.nn.lora import Lora
-from headway.tasks.sharing import in_parts, shared_by
+from headway.tasks.sharing import in_one, in_parts, shared_by, texts_in_parts, values_in_parts
 from headway.tasks.training_task import Batch, Term, cross_entropy
 from headway.training import stragglers
 from headway.training.checkpoints import Checkpoints
@@ -305,6 +305,23 @@ def test_a_validation_is_shared_out_with_the_figure_of_one_process(tmp_path):
     assert losses(tmp_path / "1") == losses(tmp_path / "2") == losses(tmp_path / "4")
     assert (tmp_path / "2" / "1.txt").read_text().split() == ["1", "3", "5", "6"]
     assert (tmp_path / "4" / "3.txt").read_text().split() == ["3", "6"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 8])
+def test_values_and_texts_of_any_length_come_to_all_ranks_in_order(count):
+    def values(n: int) -> torch.Tensor:
+        return in_one(torch.rand(n % 3, generator=torch.Generator().manual_seed(n)), torch.tensor([[n, 2**40 + n]]))
+
+    def texts(n: int) -> list[str]:
+        return [f"é{n}\0\n"] * (n % 3)
+
+    def work(ranks: Alone) -> int:
+        with shared_by(ranks):
+            found, told = values_in_parts(range(count), values), texts_in_parts(range(count), texts)
+        same = all(torch.equal(each, values(n)) for n, each in enumerate(found))
+        return int(not same or len(found) != count or told != [text for n in range(count) for text in texts(n)])
+
+    assert {each.code for each in together(4, work)} == {0}
 
 
 def test_a_part_that_is_nan_on_one_rank_is_an_error_on_all(tmp_path):

@@ -9,7 +9,8 @@ does not depend on the number of ranks. Tasks do not import the ranks: training 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
@@ -67,14 +68,35 @@ def shared_by(sharers: Sharers | None) -> Iterator[None]:
 
 
 def in_parts(items: Iterable[T], compute: Callable[[T], tuple[float, ...]]) -> list[tuple[float, ...]]:
-    """The figures of each item, equally many, in order. Raises NonFiniteError on all ranks if one of them does.
+    """The figures of each item, in order. Raises NonFiniteError on all ranks if one of them does."""
+    if _SHARERS.get() is None:
+        return [compute(item) for item in items]
+    found = values_in_parts(items, lambda item: torch.tensor(compute(item), dtype=torch.float64))
+    return [tuple(values.tolist()) for values in found]
 
-    Ranks compute equally often, the last item again where there are no more: sharded models need each other.
+
+def texts_in_parts(items: Iterable[T], compute: Callable[[T], Sequence[str]]) -> list[str]:
+    """The texts of all items, in order. Raises NonFiniteError on all ranks if one of them does."""
+    if _SHARERS.get() is None:
+        return [text for item in items for text in compute(item)]
+
+    def coded(item: T) -> Tensor:
+        return torch.tensor(list(json.dumps(list(compute(item))).encode()), dtype=torch.float64)
+
+    found = values_in_parts(items, coded)
+    return [text for values in found for text in json.loads(bytes(values.int().tolist()))]
+
+
+def values_in_parts(items: Iterable[T], compute: Callable[[T], Tensor]) -> list[Tensor]:
+    """The values (N,) of each item, any number of them, in order, in float64 on the CPU.
+
+    Raises NonFiniteError on all ranks if one of them does. Ranks compute equally often, the last item again where there
+    are no more: sharded models need each other.
     """
     sharers = _SHARERS.get()
     if sharers is None:
-        return [compute(item) for item in items]
-    own: list[tuple[float, ...]] = []
+        return [_as_values(compute(item)) for item in items]
+    own: list[Tensor] = []
     failed: NonFiniteError | None = None
     count = 0
     for item in items:
@@ -87,20 +109,34 @@ def in_parts(items: Iterable[T], compute: Callable[[T], tuple[float, ...]]) -> l
     flags = torch.tensor([float(failed is not None)], dtype=torch.float64, device=sharers.device)
     if sharers.joined(flags).any():
         raise failed or NonFiniteError("the validation of another rank met values that are NaN or infinite")
-    if not count:
-        return []
-    values = torch.tensor(own, dtype=torch.float64, device=sharers.device)
-    found = sharers.joined(values.flatten()).view(sharers.size, *values.shape).transpose(0, 1).flatten(0, 1)
-    return [tuple(row) for row in found[:count].tolist()]
+    return _exchanged(own, sharers)[:count] if count else []
 
 
-def _computed(
-    item: T, compute: Callable[[T], tuple[float, ...]], into: list[tuple[float, ...]]
-) -> NonFiniteError | None:
-    """Add the figures of an item -> the error that it met."""
+def _exchanged(own: Sequence[Tensor], sharers: Sharers) -> list[Tensor]:
+    """The values of all ranks' items, each of which has computed every n-th."""
+    lengths = sharers.joined(torch.tensor([len(each) for each in own], device=sharers.device)).tolist()
+    padded = torch.zeros(len(own), max(lengths), dtype=torch.float64)
+    for row, values in zip(padded, own, strict=True):
+        row[: len(values)] = values
+    found = sharers.joined(padded.flatten().to(sharers.device)).view(len(lengths), -1).cpu()
+    order = [rank * len(own) + n for n in range(len(own)) for rank in range(sharers.size)]
+    return [found[at, : lengths[at]] for at in order]
+
+
+def _computed(item: T, compute: Callable[[T], Tensor], into: list[Tensor]) -> NonFiniteError | None:
+    """Add the values of an item -> the error that it met."""
     try:
-        into.append(compute(item))
+        into.append(_as_values(compute(item)))
     except NonFiniteError as error:
-        into.append(())
+        into.append(torch.zeros(0, dtype=torch.float64))
         return error
     return None
+
+
+def _as_values(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", torch.float64)
+
+
+def in_one(*tensors: Tensor) -> Tensor:
+    """Tensors of any shapes as the values (N,) of an item; float32 and whole numbers up to 2^53 keep their bits."""
+    return torch.cat([tensor.detach().double().flatten() for tensor in tensors])

@@ -14,12 +14,14 @@ from headway.data.batching import Indices, Shuffled
 from headway.data.captions import CaptionedImages
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
+from headway.decoding.non_finite import numbered
 from headway.metrics.captions import CaptionReport, caption_report
 from headway.metrics.language import LanguageReport
 from headway.tasks.base import named_split
 from headway.tasks.captioning.config import Captioning
 from headway.tasks.captioning.search import EVALUATED, CaptionSearch
 from headway.tasks.image_batches import TrainingImages
+from headway.tasks.sharing import in_parts, texts_in_parts
 from headway.tasks.training_task import IGNORED, Batch, Term, Validated, cross_entropy, next_token_loss
 
 SHOWN = 3  # samples of a validation
@@ -101,18 +103,26 @@ class CaptioningTraining(CaptionSearch):
     @torch.no_grad()
     def forced(self, model: nn.Module, device: torch.device, split: str) -> LanguageReport:
         """The loss of every token of a split's captions after the gold tokens before it."""
-        pairs, nats, count = self._pairs(split), 0.0, 0
-        for at in range(0, len(pairs.images), EVALUATED):
+        pairs = self._pairs(split)
+
+        def scored(at: int) -> tuple[float, float]:
             rows = np.arange(at, min(at + EVALUATED, len(pairs.images)))
             tokens, lengths, targets = (part.to(device) for part in self._tokens(split, rows))
             images = self.normalised(model, device, self.splits[split].pixels[pairs.images[rows]])
-            nats += float(cross_entropy(model(images, tokens, lengths), targets))
-            count += int(lengths.sum())
-        return LanguageReport(nats, count)
+            return float(cross_entropy(model(images, tokens, lengths), targets)), float(lengths.sum())
+
+        nats, count = map(sum, zip(*in_parts(range(0, len(pairs.images), EVALUATED), scored), strict=True))
+        return LanguageReport(nats, int(count))
 
     def captions(self, model: nn.Module, device: torch.device, split: str, *, beam: int | None = None) -> list[str]:
         """A caption for each image of a split."""
-        return self.describe(model, device, named_split(self.splits, split).pixels, beam=beam)
+        pixels = named_split(self.splits, split).pixels
+
+        def described(at: int) -> list[str]:
+            with numbered(range(at, len(pixels)), "image"):
+                return self.describe(model, device, pixels[at : at + EVALUATED], beam=beam)
+
+        return texts_in_parts(range(0, len(pixels), EVALUATED), described)
 
     def report(self, outputs: Sequence[str], split: str) -> CaptionReport:
         """The figures of a model's captions of a split."""

@@ -24,6 +24,7 @@ from headway.tasks.base import named_split
 from headway.tasks.detection.config import Detection
 from headway.tasks.detection.set_loss import SetLoss, Weights, set_loss
 from headway.tasks.image_batches import model_dtype
+from headway.tasks.sharing import in_one, values_in_parts
 from headway.tasks.training_task import Batch, Term, Validated
 
 EVALUATED = 128  # images in one forward pass of an evaluation
@@ -123,13 +124,20 @@ class DetectionTraining:
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> DetectionPredictions:
         """The objects found in each image of a split, in pixels of the original. Raises DataError for its name."""
         store, found, loss = named_split(self.splits, split), list[FoundBoxes](), 0.0
-        for at in range(0, len(store), EVALUATED):
-            rows = slice(at, at + EVALUATED)
+
+        def computed(rows: slice) -> Tensor:
             logits, boxes = outputs_of(model, device, torch.from_numpy(np.array(store.pixels[rows])))
             targets = torch.from_numpy(self.targets[split][rows]).to(device)
             terms = self._terms(set_loss(logits, boxes, targets, self.weights), len(logits))
-            loss += sum(term.weight * float(term.total) for term in terms.values())
-            found += found_boxes(logits, boxes, self.config.size / store.scales[rows].astype(np.float64))
+            nats = sum(term.weight * float(term.total) for term in terms.values())
+            return in_one(torch.tensor(nats, dtype=torch.float64), torch.cat([boxes, logits], -1).cpu())
+
+        batches = [slice(at, at + EVALUATED) for at in range(0, len(store), EVALUATED)]
+        for rows, values in zip(batches, values_in_parts(batches, computed), strict=True):
+            scales = store.scales[rows].astype(np.float64)
+            loss += float(values[0])
+            outputs = values[1:].float().view(len(scales), -1, 4 + len(self.classes) + 1)
+            found += found_boxes(outputs[..., 4:], outputs[..., :4], self.config.size / scales)
         return DetectionPredictions(found, loss)
 
     def report(self, predictions: DetectionPredictions, split: str) -> DetectionReport:

@@ -16,6 +16,7 @@ from headway.tasks.base import named_split
 from headway.tasks.classifier import ClassifierTraining, Predictions
 from headway.tasks.image_batches import TrainingImages, model_dtype
 from headway.tasks.image_classification.config import Classification
+from headway.tasks.sharing import in_one, values_in_parts
 from headway.tasks.training_task import Batch, Term, cross_entropy
 
 EVALUATED = 256  # images in one forward pass of an evaluation; more where they are small and there is a GPU to fill
@@ -80,14 +81,17 @@ class ClassificationTraining(ClassifierTraining):
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:
         """The probabilities of all classes for each image of a split. Raises DataError for an unknown split."""
         store = named_split(self.splits, split)
-        probabilities, nats = [], torch.zeros((), dtype=torch.float64, device=device)
         labels = torch.from_numpy(store.labels)
         small = 1 if device.type == "cpu" else max(1, 64**2 // self.config.size**2)
-        for rows in _slices(len(store), small * EVALUATED):
+
+        def scored(rows: slice) -> Tensor:
             logits = logits_of(model, device, torch.from_numpy(np.array(store.pixels[rows])), self.config)
-            nats += F.cross_entropy(logits, labels[rows].to(device), reduction="sum").double()
-            probabilities.append(logits.softmax(-1))
-        return Predictions(torch.cat(probabilities).cpu(), labels, float(nats))
+            nats = F.cross_entropy(logits, labels[rows].to(device), reduction="sum")
+            return in_one(nats, logits.softmax(-1))
+
+        found = values_in_parts(_slices(len(store), small * EVALUATED), scored)
+        probabilities = torch.cat([values[1:] for values in found]).view(len(store), -1).float()
+        return Predictions(probabilities, labels, sum(float(values[0]) for values in found))
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """Some images of the validation split: their class beside the predicted one."""

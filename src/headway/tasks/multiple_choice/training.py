@@ -16,6 +16,7 @@ from headway.data.choices import ChoiceQuestion
 from headway.decoding.non_finite import expect_finite, numbered
 from headway.metrics.classification import wilson_interval
 from headway.tasks.multiple_choice.inputs import ChoiceReader, ChoiceRow, by_question
+from headway.tasks.sharing import in_one, values_in_parts
 from headway.tasks.training_task import HIGHEST_ACCURACY, Batch, Term, Validated
 
 EVALUATED = 16_384  # tokens in one forward pass of an evaluation, padding included
@@ -95,13 +96,20 @@ class MultipleChoiceTraining:
         """The probabilities of all choices of a split."""
         questions, nats = self.splits[split], 0.0
         found: list[list[float]] = [[] for _ in questions]
-        for numbers in like_length(_lengths(self.rows(split)), EVALUATED):
+
+        def scored(numbers: Indices) -> Tensor:
             batch = self._batch(split, numbers).to(device)
             scores_N1 = model(*batch.inputs)
             counts = batch.targets[:, 0].tolist()
-            for number, scores in zip(numbers, question_scores(scores_N1, counts, numbers), strict=True):
-                found[int(number)] = scores.softmax(0).tolist()
-            nats += float(choice_loss(scores_N1, batch.targets))
+            shares = [scores.softmax(0).cpu() for scores in question_scores(scores_N1, counts, numbers)]
+            return in_one(choice_loss(scores_N1, batch.targets).cpu(), *shares)
+
+        batches = list(like_length(_lengths(self.rows(split)), EVALUATED))
+        for numbers, values in zip(batches, values_in_parts(batches, scored), strict=True):
+            nats += float(values[0])
+            counts = [len(questions[int(number)].choices) for number in numbers]
+            for number, shares in zip(numbers, values[1:].split(counts), strict=True):
+                found[int(number)] = shares.tolist()
         return ChoiceReport(questions=questions, probabilities=found, loss=nats / len(questions))
 
     @torch.no_grad()

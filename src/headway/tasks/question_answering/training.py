@@ -18,6 +18,7 @@ from headway.metrics.answers import AnswerReport, answer_report, best_threshold
 from headway.tasks.question_answering.config import QuestionAnswering
 from headway.tasks.question_answering.spans import RankedSpans, rank_spans
 from headway.tasks.question_answering.windows import ContextWindow, WindowReader
+from headway.tasks.sharing import in_one, values_in_parts
 from headway.tasks.training_task import HIGHEST_F1, Batch, Term, Validated
 
 EVALUATED = 16_384  # tokens in one forward pass of an evaluation, padding included
@@ -141,13 +142,18 @@ class QuestionAnsweringTraining:
         windows = self.windows(split)
         found: list[list[tuple[ContextWindow, Tensor]]] = [[] for _ in self.splits[split]]
         nats = 0.0
-        for numbers in like_length(_lengths(windows), EVALUATED):
-            some = [windows[int(n)] for n in numbers]
+
+        def computed(some: Sequence[ContextWindow]) -> Tensor:
             batch = self._batch(some).to(device)
             logits_BT2 = model(*batch.inputs)
-            nats += float(span_loss(logits_BT2, batch))
-            for window, logits_T2 in scored(some, logits_BT2):
-                found[window.number].append((window, logits_T2))
+            return in_one(span_loss(logits_BT2, batch).cpu(), *(logits_T2 for _, logits_T2 in scored(some, logits_BT2)))
+
+        batches = [[windows[int(n)] for n in numbers] for numbers in like_length(_lengths(windows), EVALUATED)]
+        for some, values in zip(batches, values_in_parts(batches, computed), strict=True):
+            nats += float(values[0])
+            sizes = [2 * len(window.ids) for window in some]
+            for window, logits in zip(some, values[1:].float().split(sizes), strict=True):
+                found[window.number].append((window, logits.view(-1, 2)))
         ranked = [
             rank_spans(asked.context, each, top=1, longest=self.config.answer)
             for asked, each in zip(self.splits[split], found, strict=True)

@@ -15,6 +15,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.decoding.non_finite import expect_finite
 from headway.errors import ConfigError, DataError
 from headway.tasks.sentence_embedding.config import Embedding
+from headway.tasks.sharing import in_one, values_in_parts
 
 TOKENS = 8192  # in one forward pass, padding included
 
@@ -51,16 +52,19 @@ def embed_rows(
     encoder: Encoder, rows: Sequence[Sequence[int]], config: Embedding, device: torch.device
 ) -> NDArray[np.float32]:
     """Texts as token ids with their special tokens -> (N, D) in their order. Raises NonFiniteOutputError."""
-    found: list[tuple[list[int], Tensor]] = []
-    for numbers in _batches([len(row) for row in rows]):
+
+    def embedded(numbers: Sequence[int]) -> Tensor:
         tokens, lengths = padded([np.asarray(rows[n], np.int64) for n in numbers], 0)
         lengths_B = torch.from_numpy(lengths).to(device)
         hidden_BTD = encoder(torch.from_numpy(tokens).to(device), lengths_B).float()
-        found.append((numbers, pooled(hidden_BTD, lengths_B, config).cpu()))
-    width = found[0][1].shape[1] if found else 0
+        return in_one(pooled(hidden_BTD, lengths_B, config))
+
+    batches = list(_batches([len(row) for row in rows]))
+    found = values_in_parts(batches, embedded)
+    width = len(found[0]) // len(batches[0]) if found else 0
     out = np.zeros((len(rows), width), np.float32)
-    for numbers, vectors in found:
-        out[numbers] = vectors.numpy()
+    for numbers, values in zip(batches, found, strict=True):
+        out[numbers] = values.view(len(numbers), width).numpy()
     expect_finite(torch.from_numpy(out), "text")
     return out
 

@@ -19,6 +19,7 @@ from headway.metrics.retrieval import RetrievalReport, alignment, retrieval_rank
 from headway.tasks.sentence_embedding.config import Embedding
 from headway.tasks.sentence_embedding.contrastive import DistinctBatches, contrastive_loss
 from headway.tasks.sentence_embedding.embed import embed_rows, pooled
+from headway.tasks.sharing import shared_by
 from headway.tasks.training_task import Batch, Term, Validated
 
 SHOWN = 3  # samples of a validation
@@ -147,7 +148,7 @@ class EmbeddingTraining:
 
         if self.views == 1:
             return tuple(vectors(side) for side in range(len(pairs.sides)))
-        with _dropout(model, device):
+        with _dropout(model, device), shared_by(None):  # of one stream, whose draws follow from all before them
             return vectors(0), vectors(0)
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:

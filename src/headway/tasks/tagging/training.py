@@ -17,6 +17,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.decoding.non_finite import expect_finite, numbered
 from headway.metrics.classification import wilson_interval
 from headway.metrics.entities import EntityReport, entity_report
+from headway.tasks.sharing import in_one, values_in_parts
 from headway.tasks.tagging.alignment import WordAligner, WordRow
 from headway.tasks.training_task import (
     HIGHEST_ACCURACY,
@@ -173,16 +174,22 @@ class TaggingTraining:
         """The tags that the model gives a split. Raises NonFiniteOutputError for a row that is NaN."""
         held = self.splits[split]
         guesses: list[list[str]] = [[""] * len(each.words) for each in held.sentences]
-        nats = torch.zeros((), dtype=torch.float64, device=device)
-        for numbers in like_length(_lengths(held.rows), EVALUATED):
+
+        def scored(numbers: Indices) -> Tensor:
             batch = self._batch(held, numbers).to(device)
             logits = model(*batch.inputs).float()
-            nats += cross_entropy(logits, batch.targets).double()
-            best = logits.argmax(-1).cpu().numpy()
             for row, number in enumerate(numbers):
                 each = held.rows[int(number)]
                 with numbered([each.sentence]):
                     expect_finite(logits[row : row + 1, : len(each.ids)], "sentence")
+            return in_one(cross_entropy(logits, batch.targets), logits.argmax(-1))
+
+        nats, batches = 0.0, list(like_length(_lengths(held.rows), EVALUATED))
+        for numbers, values in zip(batches, values_in_parts(batches, scored), strict=True):
+            nats += float(values[0])
+            best = values[1:].view(len(numbers), -1).long().numpy()
+            for row, number in enumerate(numbers):
+                each = held.rows[int(number)]
                 for place, found in enumerate(best[row, each.begins].tolist()):
                     guesses[each.sentence][each.first + place] = self.classes[found]
         found_entities = entity_report([each.tags for each in held.sentences], guesses) if self.entities else None

@@ -14,6 +14,7 @@ from headway.data.labelled_text import TextSplit
 from headway.data.tokenizers import Tokenizer
 from headway.tasks.base import named_split
 from headway.tasks.classifier import Predictions
+from headway.tasks.sharing import in_one, values_in_parts
 from headway.tasks.text_classification.layout import InputLayout
 from headway.tasks.text_classification.objectives import Objective
 from headway.tasks.training_task import Batch, Criterion, Term, Validated
@@ -85,13 +86,17 @@ class TextClassificationTraining:
         texts = self._split(split)
         labels = self.objective.targets(np.array(texts.labels))
         answers = torch.zeros(len(labels), self.objective.size)
-        loss = torch.zeros((), dtype=torch.float64, device=device)
-        for rows in like_length(self._lengths(texts), EVALUATED):
+
+        def scored(rows: Indices) -> Tensor:
             batch = self._batch(texts, rows).to(device)
             logits = model(*batch.inputs)
-            loss += self.objective.plain_loss(logits, batch.targets).double()
-            answers[torch.from_numpy(rows)] = self.objective.answers(logits).cpu()
-        return Predictions(answers, labels, float(loss))
+            return in_one(self.objective.plain_loss(logits, batch.targets), self.objective.answers(logits))
+
+        batches = list(like_length(self._lengths(texts), EVALUATED))
+        found = values_in_parts(batches, scored)
+        for rows, values in zip(batches, found, strict=True):
+            answers[torch.from_numpy(rows)] = values[1:].view(len(rows), -1).float()
+        return Predictions(answers, labels, sum(float(values[0]) for values in found))
 
     @torch.no_grad()
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:

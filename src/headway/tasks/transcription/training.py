@@ -13,11 +13,13 @@ from headway.data.batching import Bucketed, Indices
 from headway.data.speech import TranscribedSounds, padded_frames
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
+from headway.decoding.non_finite import numbered
 from headway.errors import DataError, UnknownCharacterError
 from headway.metrics.language import LanguageReport
 from headway.metrics.transcription import TranscriptReport, transcript_report
 from headway.tasks.base import named_split
 from headway.tasks.image_batches import model_dtype
+from headway.tasks.sharing import in_parts, texts_in_parts
 from headway.tasks.training_task import Batch, Term, Validated
 from headway.tasks.transcription.config import Transcription
 from headway.tasks.transcription.objectives import TranscriptionObjective
@@ -95,20 +97,28 @@ class TranscriptionTraining(TranscriptSearch):
     @torch.no_grad()
     def forced(self, model: nn.Module, device: torch.device, split: str) -> LanguageReport:
         """The loss of a split's texts; with a decoder, of every token after the gold tokens before it."""
-        nats, count = 0.0, 0
-        for rows in like_lengths(self.sounds(split).lengths):
+
+        def scored(rows: Indices) -> tuple[float, float]:
             batch = self._batch(split, rows).to(device)
             frames, *rest = batch.inputs
             assert isinstance(frames, Tensor)
             batch = Batch((frames.to(model_dtype(model)), *rest), batch.targets, batch.count)
-            nats += float(self.objective.loss(model, batch))
-            count += batch.count
-        return LanguageReport(nats, count)
+            return float(self.objective.loss(model, batch)), float(batch.count)
+
+        nats, count = map(sum, zip(*in_parts(like_lengths(self.sounds(split).lengths), scored), strict=True))
+        return LanguageReport(nats, int(count))
 
     def transcripts(self, model: nn.Module, device: torch.device, split: str, *, beam: int | None = None) -> list[str]:
         """The text of each sound of a split."""
         sounds = self.sounds(split)
-        return self.texts(model, device, [sounds[n] for n in range(len(sounds))], beam=beam)
+        batches = list(like_lengths(sounds.lengths))
+
+        def written(rows: Indices) -> list[str]:
+            with numbered(rows.tolist(), "sound"):
+                return self.texts(model, device, [sounds[n] for n in rows], beam=beam)
+
+        found = dict(zip(chain.from_iterable(batches), texts_in_parts(batches, written), strict=True))
+        return [found[n] for n in range(len(sounds))]
 
     def report(self, outputs: Sequence[str], split: str) -> TranscriptReport:
         """The figures of a model's transcripts of a split."""

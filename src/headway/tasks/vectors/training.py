@@ -18,6 +18,7 @@ from headway.metrics.classification import ClassificationReport
 from headway.metrics.regression import RegressionReport, regression_report
 from headway.tasks.base import named_split
 from headway.tasks.classifier import ClassifierTraining, Predictions
+from headway.tasks.sharing import in_one, values_in_parts
 from headway.tasks.training_task import IGNORED, Batch, Term, Validated, cross_entropy
 
 EVALUATED = 16_384  # elements in one forward pass of an evaluation, padding included
@@ -130,19 +131,24 @@ class SetClassification(VectorTraining, ClassifierTraining):
         """What the model makes of each set, or each element, of a split, in their order."""
         sets, targets = self.split(split), self.targets[split]
         chances = torch.zeros(len(targets), len(self.classes))
-        nats = torch.zeros((), dtype=torch.float64, device=device)
-        for numbers in like_length(sets.lengths, EVALUATED):
+
+        def scored(numbers: Indices) -> Tensor:
             batch = self.sets(split, numbers).to(device)
             logits = model(*batch.inputs).float()
-            nats += F.cross_entropy(logits.flatten(0, -2), batch.targets.flatten(), reduction="sum").double()
-            shares = logits.softmax(-1).cpu()
+            nats = F.cross_entropy(logits.flatten(0, -2), batch.targets.flatten(), reduction="sum")
+            return in_one(nats, logits.softmax(-1))
+
+        batches = list(like_length(sets.lengths, EVALUATED))
+        found = values_in_parts(batches, scored)
+        for numbers, values in zip(batches, found, strict=True):
+            shares = values[1:].view(len(numbers), -1, len(self.classes)).float()
             if not self.by_element:
-                chances[torch.from_numpy(numbers)] = shares
+                chances[torch.from_numpy(numbers)] = shares[:, 0]
                 continue
             for row, n in enumerate(numbers):
                 start, length = int(self.starts[split][n]), int(sets.lengths[n])
                 chances[start : start + length] = shares[row, :length]
-        return Predictions(chances, torch.from_numpy(targets), float(nats))
+        return Predictions(chances, torch.from_numpy(targets), sum(float(values[0]) for values in found))
 
     @torch.no_grad()
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
@@ -179,9 +185,14 @@ class SetRegression(VectorTraining):
         """The model's number for each set of a split."""
         sets = self.split(split)
         found = np.zeros(len(sets))
-        for numbers in like_length(sets.lengths, EVALUATED):
-            batch = self.sets(split, numbers).to(device)
-            found[numbers] = model(*batch.inputs).squeeze(-1).double().cpu().numpy()
+
+        def computed(numbers: Indices) -> Tensor:
+            made: Tensor = model(*self.sets(split, numbers).to(device).inputs)
+            return in_one(made)
+
+        batches = list(like_length(sets.lengths, EVALUATED))
+        for numbers, values in zip(batches, values_in_parts(batches, computed), strict=True):
+            found[numbers] = values.numpy()
         return PredictedNumbers(found, self.targets[split])
 
     def report(self, predictions: PredictedNumbers) -> RegressionReport:
