@@ -105,6 +105,15 @@ def test_sigterm_reaches_all_ranks_and_their_code_is_the_answer(make, tmp_path):
     assert not alive(tmp_path)
 
 
+def test_ranks_whose_rank_0_has_ended_are_not_waited_for(make, tmp_path, monkeypatch):
+    monkeypatch.setattr(launching, "GRACE", 60)
+    made = make("(job / f'ready-{rank}').touch()\ntime.sleep(60) if rank else sys.exit(143)")
+    begun = time.monotonic()
+    assert made.run() == 143
+    assert time.monotonic() - begun < 30
+    assert not alive(tmp_path)
+
+
 def test_no_rank_outlives_a_killed_launcher(make, tmp_path):
     child = start(make("time.sleep(60)").run)
     while len(started(tmp_path)) < 2:

@@ -20,6 +20,7 @@ from torch import nn
 from headway.errors import ConfigError, NonFiniteError
 from headway.models import build_model
 from headway.nn.lora import Lora
+from headway.reliability.process import start
 from headway.tasks.sharing import in_one, in_parts, shared_by, texts_in_parts, values_in_parts
 from headway.tasks.training_task import Batch, Term, cross_entropy
 from headway.training import stragglers
@@ -28,7 +29,7 @@ from headway.training.config import TrainConfig
 from headway.training.gradient_sums import backpropagate_pairwise, pairwise_sum
 from headway.training.optimisers import Muon
 from headway.training.randomness import Randomness
-from headway.training.ranks import ALONE, Alone, RankPlace, place_of
+from headway.training.ranks import ALONE, STORE, Alone, RankPlace, joined_ranks, place_of
 from headway.training.signals import Interrupted
 from headway.training.trainer import Trainer
 from tests.data.numpy_order import OlderBlocks
@@ -162,6 +163,20 @@ def test_a_rank_that_is_slower_than_the_others_is_named_once(tmp_path, monkeypat
         return int(len(told) != 1 or not told[0].startswith(named))
 
     assert {each.code for each in together(4, work)} == {0}
+
+
+def test_a_signal_ends_a_rank_that_waits_for_the_others(tmp_path):
+    def work() -> None:
+        with joined_ranks("cpu", RankPlace(0, 2, 0, 2, 0)):
+            raise AssertionError("there is no other rank")
+
+    child = start(work, environment={STORE: str(tmp_path / "store"), "GLOO_SOCKET_IFNAME": "lo"})
+    while not (tmp_path / "store").exists():
+        time.sleep(0.01)
+    time.sleep(0.5)
+    child.send(signal.SIGINT)
+    ended = child.wait()
+    assert (ended.signal, ended.hung) == (signal.SIGINT, False)
 
 
 def test_what_cannot_be_shared_out_is_refused(tmp_path):

@@ -23,8 +23,8 @@ from typing import Protocol
 RESTARTS = 3  # in a row without a new checkpoint
 POLL = 0.05  # seconds between two looks at the ranks
 STOPPED = 10.0  # seconds after which a stopped rank (SIGSTOP) is taken for lost
-GRACE = 30.0  # seconds for the other ranks to end after one has reported an error, for instance to draw the curves
-COLLATERAL = 1.0  # seconds to wait for the rank whose end made others lose contact
+GRACE = 30.0  # seconds for rank 0 to end after another has reported an error, for instance to draw the curves
+COLLATERAL = 1.0  # seconds to wait for the rank whose end made others lose contact, and for ranks that have no rank 0
 LOST_CONTACT = 10  # the exit code of RankError
 REPORTED = frozenset({2, 3, 4, 5, 6, 7, 8, 9, 129, 130, 143})  # exit codes of what would only repeat itself
 PR_SET_PDEATHSIG = 1  # of <sys/prctl.h>
@@ -146,7 +146,8 @@ class Launcher:
             first = next((rank for rank in self.ranks if rank.code not in (None, 0, LOST_CONTACT)), first)
         code = first.code or 0
         if code in REPORTED:
-            _wait(GRACE, until=lambda: all(rank.code is not None for rank in self.ranks))
+            _wait(GRACE, until=lambda: self.ranks[0].code is not None)
+            _wait(COLLATERAL, until=lambda: all(rank.code is not None for rank in self.ranks))
         by_itself = self.ranks[0].code in REPORTED
         self._kill()
         if self.signal is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -286,7 +287,7 @@ def joined_ranks(device: str, place: RankPlace | None) -> Iterator[Alone]:
     if pick_device(device).type == "cuda":
         backend = "nccl"
         torch.cuda.set_device(place.local % torch.cuda.device_count())
-    with _contact():
+    with _contact(), _ended_by_signals():
         store = _store(place)
         dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.size, timeout=TIMEOUT)
     try:
@@ -294,6 +295,21 @@ def joined_ranks(device: str, place: RankPlace | None) -> Iterator[Alone]:
     finally:
         with contextlib.suppress(RuntimeError):
             dist.destroy_process_group()
+
+
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGINT and SIGTERM end this process at once: Python's handlers do not run while it waits for other ranks."""
+    try:
+        before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _store(place: RankPlace) -> Store:

@@ -20,7 +20,9 @@ from headway.reliability.ranks import Before, RankedTarget, RankedTraining, rank
 from headway.reliability.row import CampaignRow, Outcome, Place, failed, ok
 
 KILLS = (1, 4)  # of one training, at least and at most
-NOTICED = 5.0  # seconds from the death of a rank until all others have ended and all are started again
+# Seconds from the death of a rank until all others have ended and all are started again; on a machine with other work,
+# where that is longer, the seconds of the whole undisturbed training.
+NOTICED = 5.0
 FOUR = 6  # every sixth training is done by four ranks
 DIED = "died"  # a file with the time at which a rank killed itself
 
@@ -70,7 +72,7 @@ class RankKills(CampaignRow):
                     attempts += 1
                     ranks = training.ranks(but=ranks)
                     seconds = time.monotonic() - _time_of(folder, after)
-                    if ranks and seconds > NOTICED:
+                    if ranks and seconds > max(NOTICED, target.seconds):
                         wrong = f"started again after {seconds:.1f} s"
                 ended = training.wait()
                 kills += ended.err.count("was ended by SIGKILL")
