@@ -229,3 +229,13 @@ def test_sizes_must_agree(tmp_path, capsys):
     assert "shapes is images, expected plain text" in capsys.readouterr().err
     assert main(train_words(tmp_path, "--data", "pydocs")) == 3
     assert "pydocs is plain text, expected images: shapes or a path" in capsys.readouterr().err
+
+
+def test_a_folder_of_images_is_answered_by_how_to_name_them(run, tmp_path, capsys):
+    """It was "a folder, expected a file"."""
+    folder = run.parent / "data" / SHAPES[0]
+    assert main(["classify", str(run), str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert f"{folder} is a folder, expected files: {folder / '*'} names them" in error
+    assert f"`headway evaluate {run} --data FOLDER` measures on class folders" in error
+    assert main(["classify", str(run), *map(str, folder.glob("*"))]) == 0

@@ -145,6 +145,12 @@ def _check(pipeline: Classifies, arguments: Namespace) -> None:
         raise ConfigError(f"--words is for classifiers of texts; {arguments.run} classifies {pipeline.reads}s")
     if not arguments.input and pipeline.reads != "text":
         raise ConfigError(f"no {pipeline.reads}: {arguments.run} classifies files, name at least one")
+    folder = next((each for each in arguments.input if pipeline.reads != "text" and Path(each).is_dir()), None)
+    if folder is not None:
+        raise ConfigError(
+            f"{folder} is a folder, expected files: {Path(folder) / '*'} names them, and `headway evaluate "
+            f"{arguments.run} --data FOLDER` measures on class folders"
+        )
     if pipeline.reads == "image":
         if arguments.patches is not None and not pipeline.cuts_patches:
             raise ConfigError(
