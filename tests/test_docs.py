@@ -414,6 +414,7 @@ NOT_RUN = {
         ),
         "answers until it is stopped; tests/serving/test_server.py asks one",
     ),
+    "python -m tests.serving.campaign": "many minutes; tests/serving/test_exactness.py has it with fewer requests",
     "headway look runs/demo --live": "answers until it is stopped; tests/serving/live asks one",
     "headway train detr-shapes --train.seed 0 --train.device cpu --train.evaluate_every 1000": "minutes; a slow test",
     "source .venv/bin/activate": "changes a shell",
