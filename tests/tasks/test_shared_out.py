@@ -19,6 +19,7 @@ from headway.reliability.runs import TINY, TinyRun
 from headway.runs.config import RunConfig
 from headway.runs.train import train_run
 from headway.tasks.image_batches import TrainingImages
+from headway.tasks.registry import TASKS
 from headway.tasks.sharing import computing_after
 from headway.training.ranks import Alone
 from headway.training.signals import Interrupted
@@ -87,6 +88,14 @@ def expect_same_run(name: str, folder: Path, steps: int, counts: tuple[int, ...]
             assert codes(4, training(config, folder / "parts", stop=steps // 2)) == {143}
         assert codes(1, training(config, folder / "parts")) == {0}
         assert content(folder / "parts") == content(folder / "1")
+
+
+def test_every_task_of_the_registry_is_tried_with_dropout_or_refused(tmp_path):
+    trained = {name for name, tiny in TINY.items() if tiny.trained and name not in REFUSED}
+    assert trained | set(REFUSED) == set(TASKS)
+    for name in trained:
+        keys = flat(plain(config_of(TINY[name], tmp_path, STEPS)))
+        assert any(key.endswith(".dropout") and value == 0.1 for key, value in keys.items()), name
 
 
 @pytest.mark.slow  # six trainings of 30 steps for each task
