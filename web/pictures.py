@@ -15,6 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 import headway
+from headway.serving.live.runs import LiveRuns
 from headway.serving.live.server import HOST, live_server
 from headway.serving.live.session import LiveSession
 from headway.serving.server import bound
@@ -82,7 +83,7 @@ def take_live(page: Page, picture: Picture, runs: Path, target: Path) -> None:
     session.facts = replace(session.facts, folder=f"runs/{picture.run}")
     listener = bound(HOST, 0)
     port = listener.getsockname()[1]
-    server = live_server(session, port, "picture")
+    server = live_server(LiveRuns(session), port, "picture")
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])))
     thread.start()
     page.goto(f"http://{HOST}:{port}/#key=picture")

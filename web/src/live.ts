@@ -11,20 +11,29 @@ import { saved } from "./export.ts";
 import { View } from "./view.ts";
 import { Page } from "./page.ts";
 import type { Ablated, Payload } from "./core/payload.ts";
-import type { LiveSource, LookRequest, Source } from "./source.ts";
+import { Second } from "./second.ts";
+import { dashboard } from "./dashboard.ts";
+import type { BoardData } from "./core/board.ts";
+import type { Choice, LiveSource, LookRequest, Run } from "./source.ts";
 import type { Values } from "./core/state.ts";
 
 const PAUSE = 150; // milliseconds after the last key until the model runs
 type Shown = "before" | "after";
 
-export async function live(source: Source, server: LiveSource): Promise<void> {
-  document.documentElement.classList.add("live");
-  const panel = new Panel(source, server);
+export async function live(server: LiveSource): Promise<void> {
   try {
     const run = await server.run();
-    panel.begin(run.input, run.fixed);
+    if (run.screen === "runs") {
+      const data = (await server.runs({})) as BoardData;
+      dashboard(data, { ask: (known) => server.runs(known), address: (name) => server.address(name) });
+      return;
+    }
+    document.documentElement.classList.add("live");
+    new Panel(server).begin(run);
   } catch (error) {
-    panel.tell(`${told(error)}. Open the address that the command printed.`, true);
+    document.body.append(
+      el("p", { class: "badge bad", role: "alert" }, `${told(error)}. Open the address that the command printed.`),
+    );
   }
 }
 
@@ -88,6 +97,11 @@ class Panel {
     el("option", { value: "head" }, "the chosen head"),
   );
   private readonly other = el("input", { type: "text", id: "live-other", dir: "auto" });
+  private beside: Choice | null = null; // what the look is compared with
+  private readonly second = new Second((choice) => {
+    this.beside = choice;
+    if (this.payload) void this.look({ s: choice ? "beside" : "" });
+  });
   private readonly view: View;
   private readonly switches: Switches = {
     active: () => this.switching,
@@ -96,10 +110,7 @@ class Panel {
     everyHead: () => void this.look({}, { every_head: true }),
   };
 
-  constructor(
-    private readonly source: Source,
-    private readonly server: LiveSource,
-  ) {
+  constructor(private readonly server: LiveSource) {
     this.input.addEventListener("input", () => {
       clearTimeout(this.waiting);
       this.waiting = window.setTimeout(() => this.typed(), PAUSE);
@@ -114,7 +125,8 @@ class Panel {
   }
 
   /** The first look, at what the command was given. */
-  begin(given: string, fixed: boolean): void {
+  begin({ input: given, fixed, beside }: Run): void {
+    this.second.offer(beside);
     this.input.value = given;
     this.input.readOnly = fixed;
     if (fixed) this.input.title = "This run reads files: give another one to the command.";
@@ -160,6 +172,7 @@ class Panel {
         off,
         el("label", { for: "live-instead" }, "outputs become"),
         this.instead,
+        this.second.node,
         el(
           "details",
           {},
@@ -234,6 +247,7 @@ class Panel {
       compare: changes ? this.base : null,
       ablated: changes ? this.ablated : [],
       patch: changes ? this.patch : null,
+      beside: this.beside,
     };
   }
 
@@ -243,7 +257,7 @@ class Panel {
     const asking = (this.asking = new AbortController()),
       began = performance.now();
     try {
-      const payload = await this.source.look({ ...this.request(), ...more }, asking.signal);
+      const payload = await this.server.look({ ...this.request(), ...more }, asking.signal);
       if (asking !== this.asking) return;
       this.payload = payload;
       if (!payload.change) this.plain = payload;
@@ -403,7 +417,7 @@ class Panel {
           class: "tab",
           "aria-pressed": String(this.shown === which),
           onclick: async () => {
-            if (!this.plain) this.plain = await this.source.look(this.request(false));
+            if (!this.plain) this.plain = await this.server.look(this.request(false));
             this.shown = which;
             this.show();
           },

@@ -1,9 +1,15 @@
-// The page, from a file or live.
+// The page: a dashboard of runs, or a look into one, from a file or live.
 
+import { dashboard } from "./dashboard.ts";
 import { live } from "./live.ts";
 import { sourceOf } from "./source.ts";
 import { View } from "./view.ts";
 
-const source = sourceOf(document);
-if (source.live) live(source, source.live);
-else source.look({ input: "", written: null, ablated: [], patch: null }).then((payload) => new View().show(payload));
+async function begin(): Promise<void> {
+  const found = sourceOf(document);
+  if (found.kind === "dashboard") dashboard(found.data, null);
+  else if (found.kind === "file") await new View().show(await found.source.look());
+  else await live(found.source);
+}
+
+void begin();

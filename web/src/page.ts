@@ -66,6 +66,7 @@ export class Page {
       temperature: 1,
       top_k: 0,
       top_p: 1,
+      lapse: Math.max(0, (payload.time_lapse?.looks.length ?? 0) - 1),
       tour: "",
     };
     for (const [name, { tokens, start }] of Object.entries(payload.sequences))
@@ -194,18 +195,19 @@ export class Page {
   /** Whether an address may set this. */
   allows(key: Key, given: string | number): boolean {
     if (typeof given === "string") return this.allowsText(key, given);
-    const value = given;
-    if (key === "attention") return Number.isInteger(value) && value >= 0 && value < this.attentions.length;
-    if (key.startsWith("at."))
-      return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
-    if (key === "alpha") return value >= 0 && value <= 10;
-    if (key === "line")
-      return (
-        Number.isInteger(value) && value >= 0 && value < (this.payload.trace ? this.payload.trace.lines.length : 0)
-      );
-    if (key === "temperature") return value >= 0 && value <= 5;
-    if (key === "top_p") return value > 0 && value <= 1;
-    return Number.isInteger(value) && value >= (key === "key" ? -1 : 0);
+    if (key === "alpha") return given >= 0 && given <= 10;
+    if (key === "temperature") return given >= 0 && given <= 5;
+    if (key === "top_p") return given > 0 && given <= 1;
+    return Number.isInteger(given) && given >= (key === "key" ? -1 : 0) && given < this.countOf(key);
+  }
+
+  /** How many of something there are to choose from. */
+  private countOf(key: Key): number {
+    const { trace, sequences, time_lapse } = this.payload;
+    if (key === "attention") return this.attentions.length;
+    if (key === "line") return trace?.lines.length ?? 0;
+    if (key === "lapse") return time_lapse?.looks.length ?? 0;
+    return key.startsWith("at.") ? sequences[key.slice(3)].tokens.length : Infinity;
   }
 
   private allowsText(key: Key, value: string): boolean {

@@ -6,6 +6,8 @@ import type { Page } from "./page.ts";
 import { figure } from "./figure.ts";
 import { inputs, embeddings } from "./input.ts";
 import { glance, nameOf } from "./glance.ts";
+import { besides } from "./beside.ts";
+import { timeLapse } from "./lapse.ts";
 import { matrix } from "./matrix.ts";
 import { modelMap, type Switches } from "./map.ts";
 import { change } from "./change.ts";
@@ -144,6 +146,25 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
           omission(
             `This text is so long that the attention of not even one of ${payload.left_out} layers fits into the file. Look at a shorter text.`,
           ),
+        )),
+    payload.other &&
+      (() =>
+        section(
+          "beside",
+          "Beside",
+          "Two models, one picture",
+          "Both read the same tokens.",
+          payload.other ? besides(page, payload.other) : null,
+        )),
+    payload.time_lapse &&
+      looks &&
+      (() =>
+        section(
+          "training",
+          "Training",
+          "Over training",
+          "The same input, looked at again and again while the model learned.",
+          payload.time_lapse ? timeLapse(page, payload.time_lapse) : null,
         )),
     looks &&
       (() =>

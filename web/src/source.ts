@@ -1,5 +1,6 @@
 // Where the page's numbers come from: the file itself, or a server on this machine that runs the model.
 
+import type { BoardData, BoardNews } from "./core/board.ts";
 import type { Ablated, Payload } from "./core/payload.ts";
 import type { Sampling } from "./core/sampling.ts";
 import type { Values } from "./core/state.ts";
@@ -12,6 +13,7 @@ export interface LookRequest {
   patch: { input: string; parts: string[]; head: number | null } | null;
   edited_from?: string | null; // the input before an edit
   every_head?: boolean;
+  beside?: Choice | null; // a second model that reads the same
 }
 
 /** A token that was written, with the likeliest ones at its place. */
@@ -26,22 +28,30 @@ export interface Written {
   ms: number;
 }
 
+/** A run, or a checkpoint of it. */
+export interface Choice {
+  run: string;
+  step: number | null;
+}
+
 export interface Run {
+  screen: "look" | "runs";
   run: string;
   task: string;
   input: string;
   fixed: boolean; // whether the input may be changed here
+  beside: Choice[]; // what it can be compared with
 }
 
 export interface Source {
   /** The page of an input; a file has one. */
   look(request: LookRequest, signal?: AbortSignal): Promise<Payload>;
-  /** What can be asked beside; null where nothing runs. */
-  readonly live: LiveSource | null;
 }
 
-export interface LiveSource {
+export interface LiveSource extends Source {
   run(): Promise<Run>;
+  runs(known: Record<string, string>): Promise<BoardNews>;
+  address(run: string): string;
   write(
     request: LookRequest,
     sampling: Sampling & { seed: number; max_tokens: number },
@@ -51,8 +61,6 @@ export interface LiveSource {
 }
 
 export class FileSource implements Source {
-  readonly live = null;
-
   constructor(private readonly payload: Payload) {}
 
   async look(): Promise<Payload> {
@@ -60,13 +68,23 @@ export class FileSource implements Source {
   }
 }
 
-export class ServerSource implements Source, LiveSource {
-  readonly live = this;
-
-  constructor(private readonly key: string) {}
+export class ServerSource implements LiveSource {
+  /** `chosen` is the run that the address names; null: what the server begins with. */
+  constructor(
+    private readonly key: string,
+    private readonly chosen: string | null,
+  ) {}
 
   async run(): Promise<Run> {
-    return (await this.asked("GET", "/page/run")).json();
+    return (await (this.chosen ? this.asked("POST", "/page/open", {}) : this.asked("GET", "/page/run"))).json();
+  }
+
+  async runs(known: Record<string, string>): Promise<BoardNews> {
+    return (await this.asked("POST", "/page/runs", { known }, null, false)).json();
+  }
+
+  address(run: string): string {
+    return `/?run=${encodeURIComponent(run)}#key=${this.key}`;
   }
 
   async look(request: LookRequest, signal?: AbortSignal): Promise<Payload> {
@@ -99,29 +117,47 @@ export class ServerSource implements Source, LiveSource {
     }
   }
 
-  private async asked(method: string, path: string, body?: object, signal?: AbortSignal): Promise<Response> {
+  private async asked(
+    method: string,
+    path: string,
+    body?: object,
+    signal?: AbortSignal | null,
+    ofRun = true,
+  ): Promise<Response> {
+    const told = body && ofRun && this.chosen ? { ...body, run: this.chosen } : body;
     const answer = await fetch(path, {
       method,
       signal: signal ?? null,
       headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
-      body: body ? JSON.stringify(body) : null,
+      body: told ? JSON.stringify(told) : null,
     });
     if (answer.ok) return answer;
-    const told = await answer.json().catch(() => null);
-    throw new Error(told?.error?.message ?? `the server answered ${answer.status}`);
+    const error = await answer.json().catch(() => null);
+    throw new Error(error?.error?.message ?? `the server answered ${answer.status}`);
   }
 }
 
 const KEY = "headway-look-key";
 
+export type Found =
+  | { kind: "file"; source: FileSource }
+  | { kind: "dashboard"; data: BoardData }
+  | { kind: "live"; source: ServerSource };
+
 /** The file's own data, or the server of the key in the address, which is then taken out of the address. */
-export function sourceOf(page: Document): Source {
+export function sourceOf(page: Document): Found {
   const text = page.getElementById("payload")?.textContent ?? "";
-  if (text.trim()) return new FileSource(JSON.parse(text) as Payload);
+  if (text.trim()) {
+    const data = JSON.parse(text) as Payload & { dashboard?: BoardData };
+    return data.dashboard
+      ? { kind: "dashboard", data: data.dashboard }
+      : { kind: "file", source: new FileSource(data) };
+  }
   const given = new URLSearchParams(location.hash.slice(1)).get("key");
   if (given) {
     sessionStorage.setItem(KEY, given); // for a reload; another tab needs the address again
     history.replaceState(null, "", "#");
   }
-  return new ServerSource(given ?? sessionStorage.getItem(KEY) ?? "");
+  const run = new URLSearchParams(location.search).get("run");
+  return { kind: "live", source: new ServerSource(given ?? sessionStorage.getItem(KEY) ?? "", run) };
 }

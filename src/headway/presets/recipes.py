@@ -306,5 +306,6 @@ def demo() -> RunConfig:
             label_smoothing=0.1,
             evaluate_every=310,
             save_every=310,
+            keep_looks="a cute puppy ||| un chiot mignon",
         ),
     )

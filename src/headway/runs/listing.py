@@ -68,6 +68,13 @@ def is_run(folder: Path) -> bool:
     return (folder / CONFIG).is_file() or ((folder / "checkpoints").is_dir() and (folder / MANIFEST).is_file())
 
 
+def siblings(run: Path) -> list[Path]:
+    """The runs in the same folder as a run, itself included."""
+    with contextlib.suppress(OSError):  # another user's
+        return [path for path in sorted(run.parent.iterdir()) if path.is_dir() and is_run(path)]
+    return [run]
+
+
 def _below(folder: Path, depth: int) -> Iterator[Path]:
     if is_run(folder):
         yield folder
@@ -97,7 +104,7 @@ def run_row(folder: Path, *, now: float | None = None) -> RunRow:
     return RunRow(
         run=str(folder),
         bytes=size,
-        age=_age(folder, time.time() if now is None else now),
+        age=age_of(folder, now=now),
         state=state,
         process=holder,
         problem=problems[0] if problems else None,
@@ -132,8 +139,9 @@ def _progress(folder: Path, config: RunConfig, problem: Callable[[str], None]) -
     return facts | {"steps": config.train.steps, "state": FINISHED if done else STOPPED}
 
 
-def _age(folder: Path, now: float) -> float | None:
+def age_of(folder: Path, *, now: float | None = None) -> float | None:
     """Seconds since training wrote to its log, or else since the run was made."""
+    now = time.time() if now is None else now
     for path in (folder / LOG, folder / CONFIG, folder):
         with contextlib.suppress(OSError):
             return max(0.0, now - path.stat().st_mtime)

@@ -17,6 +17,7 @@ FREE_TO_CHANGE = (
     "train.evaluate_every",
     "train.save_every",
     "train.keep",
+    "train.keep_looks",
     "train.keep_optimiser",
     "train.device",
     "train.patience",

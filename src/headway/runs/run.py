@@ -17,7 +17,7 @@ from headway.errors import ConfigError, NoRunError, advise, warn_unknown_tokens
 from headway.models import build_model
 from headway.runs.folder import read_config, read_tokenizers, tell_unchecked
 from headway.runs.int8_copy import LIMIT, Int8Facts, kept_facts, opened
-from headway.runs.weights import Precision, load_int8, load_int8_like, load_model, pick_precision
+from headway.runs.weights import Precision, load_int8, load_int8_like, load_model, load_step, pick_precision
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
 
@@ -237,6 +237,11 @@ class Run:
     def newest_key(self) -> str:
         """A digest of the weights that loading the run now would use, before anything of them is read."""
         return Checkpoints(self.folder).key(average=self._mean)[1]
+
+    def at(self, step: int) -> Pipeline:
+        """The run at work with the weights of one of its checkpoints. Raises ConfigError for a step without one."""
+        model = load_step(self.folder, self.config.model, step).to(self.device).eval()
+        return self.config.task.pipeline(self._parts(model, [step]))
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -640,22 +645,61 @@ class Run:
         )
 
     @unknown_told(warn_unknown_tokens)
-    def look(self, given: str, out: str | Path | None = None, *, open: str | None = None, ablate: bool = False) -> str:
+    def look(
+        self,
+        given: str | None = None,
+        out: str | Path | None = None,
+        *,
+        open: str | None = None,
+        ablate: bool = False,
+        beside: str | Path | int | Run | None = None,
+        over_training: bool = False,
+    ) -> str:
         """One offline HTML page: what the model did with this input; written to `out` if given.
 
+        Without an input it is the one of `train.keep_looks`. Looks that were kept of the input while the run trained
+        are on the page; with `over_training` else those of the checkpoints that there are.
+
         `open` are two tokens, QUERY:KEY: the page opens at the head that attends most from one to the other. With
-        `ablate` every head is switched off once even if that takes long.
+        `ablate` every head is switched off once even if that takes long. `beside` is a second model to compare with:
+        another run, or the step of a checkpoint of this one.
         """
+        from headway.inspection.page.kept_looks import looks_of
         from headway.inspection.page.payload import PageOptions, page
         from headway.storage.commit import commit_output
         from headway.storage.targets import expect_output
 
         if out is not None:
             expect_output(Path(out))
-        html = page(self.pipeline, given, PageOptions(open=open, ablate=ablate), self._score())
+        given = self._looked_at() if given is None else given
+        second = None if beside is None else self._second(beside)
+        looks = looks_of(self.folder, given) or (self._looks(given) if over_training else [])
+        html = page(
+            self.pipeline, given, PageOptions(open=open, ablate=ablate), self._score(), beside=second, looks=looks
+        )
         if out is not None:
             commit_output(Path(out), html)
         return html
+
+    def _looked_at(self) -> str:
+        """The input of `train.keep_looks`. Raises ConfigError where there is none."""
+        from headway.inspection.page.kept_looks import TARGET
+
+        if not self.config.train.keep_looks:
+            raise ConfigError(f"{self.folder} has no input of its own to look at (train.keep_looks): pass one")
+        return self.config.train.keep_looks.partition(TARGET)[0]
+
+    def _looks(self, given: str) -> list[dict[str, Any]]:
+        """Looks of an input by each checkpoint there is; what the model writes is that of the newest."""
+        from headway.inspection.page.kept_looks import looks_over
+
+        return looks_over([self.at(step) for step in Checkpoints(self.folder).steps()], given)
+
+    def _second(self, beside: str | Path | int | Run) -> Pipeline:
+        """The pipeline of a checkpoint of this run, or of another run."""
+        if isinstance(beside, int):
+            return self.at(beside)
+        return (beside if isinstance(beside, Run) else load(beside, device=self.device.type)).pipeline
 
     def _score(self) -> str:
         """The figure that the checkpoint was chosen by, for a reader; empty if there is none."""

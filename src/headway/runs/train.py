@@ -14,11 +14,13 @@ from headway.counts import counted
 from headway.data.digests import TRAINED_ON
 from headway.data.files import listed
 from headway.errors import ConfigError, StorageError
+from headway.inspection.page.kept_looks import LOOKS
 from headway.models import build_model
 from headway.runs.budget import SlowStartWatch, TooSlowError
 from headway.runs.config import RunConfig
 from headway.runs.finetune import start, start_from, with_new_trained
 from headway.runs.folder import CONFIG, DATA, TOKENIZERS, run_files
+from headway.runs.keep_looks import LookKeeper
 from headway.runs.plan import TrainingPlan, parameter_count, plan_of
 from headway.runs.probe import BUSY, StepTimes
 from headway.runs.ready import ReadyRun, TrainingRequest, make_ready, run_there
@@ -35,7 +37,17 @@ from headway.training.ranks import ALONE, Alone
 from headway.training.trainer import Trainer
 
 SILENT = SilentCallback()
-BEGUN = (LOCK, CONFIG, DATA, TOKENIZERS, MANIFEST, LOG, "checkpoints", f"{DRAFT}*")  # files of a run without a step
+BEGUN = (
+    LOCK,
+    CONFIG,
+    DATA,
+    TOKENIZERS,
+    MANIFEST,
+    LOG,
+    LOOKS,
+    "checkpoints",
+    f"{DRAFT}*",
+)  # files of a run without a step
 MEASURED_PARAMETERS = 50_000_000  # of a model that `plan_run` takes a few steps of
 PATIENCE = 1.0  # seconds of a measurement
 
@@ -108,7 +120,8 @@ def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback, ranks: Al
     if init is not None and not given.before:
         begun = start_from(model, config, init)
         config, facts = with_new_trained(config, begun), {**facts, **begun.facts(str(init))}
-    trainer = Trainer(model, prepared.training, config.train, folder, watcher, ranks)
+    keeper = LookKeeper(config, prepared.tokenizers, folder) if config.train.keep_looks else None
+    trainer = Trainer(model, prepared.training, config.train, folder, watcher, ranks, keeper)
     if given.resume:
         at = trainer.resume()
         note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
@@ -119,6 +132,8 @@ def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback, ranks: Al
     tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
     if ranks.first:
         _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
+        if keeper is not None:  # the first look is that of the weights to begin with; a bad input shows here, at once
+            keeper(trainer.model, trainer.step, None, write=trainer.step == 0)
     plan_of(config, prepared, folder, at=trainer.step, more=facts, ranks=ranks.size).tell(given.watcher)
     trainer.train()
     return trainer

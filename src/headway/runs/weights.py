@@ -13,6 +13,7 @@ from torch import Tensor
 from headway.errors import ConfigError, advise
 from headway.models import Model, ModelConfig, build_model
 from headway.nn.int8 import LayerChoice, pack, quantise, supported
+from headway.nn.lora import merge
 from headway.runs.int8_copy import Int8Copy, Int8Facts
 from headway.storage.tensors import set_weights
 from headway.training.checkpoints import Checkpoints
@@ -38,6 +39,15 @@ def load_model(
         weights = with_adapter(config, weights, adapter)
     model = _model(config, weights, str(folder))
     return (model.bfloat16() if precision == "bf16" else model), steps
+
+
+def load_step(folder: Path, config: ModelConfig, step: int) -> Model:
+    """The model of one checkpoint of a run, in fp32. Raises ConfigError for a step without one."""
+    checkpoints = Checkpoints(folder)
+    kept = checkpoints.steps()
+    if step not in kept:
+        raise ConfigError(f"{folder}: no checkpoint of step {step:,}, there are {', '.join(map(str, kept)) or 'none'}")
+    return _model(config, merge(checkpoints.read(step)[0]), str(folder))
 
 
 def load_int8(

@@ -38,6 +38,9 @@ class TrainConfig:
     evaluate_every: int = 250  # steps between validations
     save_every: int = 250  # steps between checkpoints
     keep: int = 3  # checkpoints, beside the best
+    # an input whose attention is kept at each evaluation and at steps 1, 2, 4, 8 …, for `headway look` to show over
+    # training; for a model that reads a source also "SOURCE ||| TARGET", else it is shown with what it writes itself
+    keep_looks: str = ""
     keep_optimiser: bool = False  # keep the optimiser state in all checkpoints, not only in the newest two
     average: int = 0  # the last n checkpoints make the final model; 0 takes the best
     ema: float = 0.0  # decay of a running mean of the weights, which is then what is evaluated and saved as the model

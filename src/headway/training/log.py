@@ -60,6 +60,26 @@ def last_entries(path: Path) -> tuple[Entry, Entry, int]:
     return steps[-1] if steps else {}, evaluations[-1] if evaluations else {}, damaged
 
 
+class LogFollower:
+    """The entries of a log that may still grow: each reading parses only the lines that are new."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._entries, self._at, self._last = path, list[Entry](), 0, b""
+
+    def entries(self) -> list[Entry]:
+        """The entries so far. A log that was cut, as by a resumed training, is read anew. Raises StorageError."""
+        read = log_bytes(self.path, self._at - len(self._last))
+        if not read.startswith(self._last):
+            self._entries, self._at, self._last = [], 0, b""
+            read = log_bytes(self.path)
+        *lines, _unfinished = read[len(self._last) :].split(b"\n")
+        if lines:
+            self._entries = [*self._entries, *_parse(lines, run_of_log(self.path))[0]]
+            self._at += sum(len(line) + 1 for line in lines)
+            self._last = lines[-1] + b"\n"
+        return self._entries
+
+
 def log_bytes(path: Path, begin: int = 0) -> bytes:
     """The bytes of a log from a position on, b"" without a log. Raises StorageError."""
     with storage_errors(path, doing="read"):

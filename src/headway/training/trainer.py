@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,16 @@ from headway.training.signals import Interrupted, StopRequest
 from headway.training.stragglers import ComputeTimes
 
 
+class Observer(Protocol):
+    """Sees the model while it trains, and leaves it as it is."""
+
+    def due(self, step: int) -> bool:
+        """Whether it is to be called at a step without an evaluation."""
+
+    def __call__(self, model: nn.Module, step: int, loss: float | None) -> None:
+        """The model as it is evaluated, EMA and adapters included; `loss` is the validation's, if there was one."""
+
+
 class Trainer:
     """Trains one model on one task into one run folder."""
 
@@ -54,8 +64,11 @@ class Trainer:
         run: Path,
         callback: Callback,
         ranks: Alone = ALONE,
+        observer: Observer | None = None,
     ) -> None:
+        """`observer` is called by rank 0 with the model of each evaluation, and of steps of its own choice."""
         self.config, self.task, self.run, self.callback, self.ranks = config, task, run, callback, ranks
+        self.observer = observer if ranks.first else None
         expect_shared_out(ranks, task, config, model)
         self.device = pick_device(config.device)
         choose_parameters(model, config)
@@ -112,6 +125,9 @@ class Trainer:
                     self._expect_finite()
                     log.line(log_line(self._evaluate(), run))
                     ends = ends or self._out_of_patience() or self.best.step == self.step
+                elif self.observer is not None and self.observer.due(self.step):
+                    with self._averaged(), merged_adapters(self.model):
+                        self.observer(self.model, self.step, None)
                 # Checked after the evaluation, which may take long; a signal that comes later waits for the next step.
                 saves = self.step % self.config.save_every == 0 or ends or self._signal is not None
                 if saves:
@@ -342,6 +358,8 @@ class Trainer:
             try:
                 found = self.task.validate(self.model, self.device)
                 samples = self.task.samples(self.model, self.device)
+                if self.observer is not None:
+                    self.observer(self.model, self.step, found.loss if isinstance(found, Validated) else found)
             except NonFiniteError as error:  # of decoding: the weights are finite, what they compute is not
                 found, samples = math.nan, [str(error)]
             finally:

@@ -15,6 +15,7 @@ import torch
 pytest.importorskip("uvicorn")
 
 from headway.models import EncoderDecoderConfig, GptConfig, build_model
+from headway.serving.live.runs import LiveRuns
 from headway.serving.live.server import HOST, live_server
 from headway.serving.live.session import LiveSession
 from headway.serving.server import bound
@@ -54,7 +55,7 @@ class Live:
 def running(pipeline: Pipeline, given: str = LINE) -> Iterator[Live]:
     session, listener = LiveSession(pipeline, given), bound(HOST, 0)
     port = listener.getsockname()[1]
-    server = live_server(session, port, KEY)
+    server = live_server(LiveRuns(session), port, KEY)
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     try:

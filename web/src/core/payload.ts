@@ -173,6 +173,35 @@ export interface ChangeEntry {
   places: { came: string[]; before: string; after: string; likeliest: [string[], string[]] } | null;
 }
 
+/** Looks at one input that were kept while the model trained. */
+export interface TimeLapseEntry {
+  given: string;
+  left_out: number;
+  attentions: {
+    name: string;
+    unit: string;
+    label: string;
+    layer: number;
+    kind: "self" | "cross";
+    queries: string;
+    keys: string;
+  }[];
+  looks: {
+    step: number;
+    loss: number | null;
+    sequences: Record<string, string[]>;
+    weights: Record<string, string>; // tensors (H, T, S), by the attention's name
+    log_probabilities: (number | null)[] | null;
+    came: (string | null)[] | null; // the tokens these are of
+  }[];
+}
+
+/** A second model that reads the same tokens. */
+export type OtherEntry = Pick<
+  Payload,
+  "run" | "task" | "steps" | "model" | "parameters" | "given" | "said" | "sequences" | "attentions" | "output" | "precision" | "tensors"
+>; // prettier-ignore
+
 export interface Payload {
   headway: number;
   kind: string;
@@ -201,6 +230,8 @@ export interface Payload {
   ablation_left_out: string;
   map: MapStack[];
   change: ChangeEntry | null;
+  other?: OtherEntry;
+  time_lapse?: TimeLapseEntry;
   look?: string; // live: the name to save the view by
   writer?: { sequence: string; begin: number; stops: number[] } | null; // live: where tokens are written
   start: Record<string, number>;

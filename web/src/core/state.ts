@@ -13,6 +13,7 @@ export interface Values {
   temperature: number;
   top_k: number; // 0: all
   top_p: number;
+  lapse: number; // which look of those that were kept while the model trained
   tour: string; // the stop of a guided tour, "002.3"; empty: none
   [place: `at.${string}`]: number;
 }

@@ -22,6 +22,8 @@ EXAMPLES = (
     "headway runs                                         all below runs/",
     "headway runs --sort size",
     "headway runs --filter state=stopped --filter train.seed=0 --json",
+    "headway runs --live                                  a dashboard in the browser; Ctrl-C ends it",
+    "headway runs --page runs.html                        the same as a file",
     "headway runs compare runs/en-de runs/other --out curves.png",
     "headway runs clean                                   what could be freed",
     "headway runs clean runs/en-de --yes                  free it",
@@ -38,7 +40,7 @@ MEANT = {
 SORTS = ("name", "task", "model", "parameters", "step", "best", "size", "age", "state")
 # The options of one of the three alone, each with its default.
 OWN: dict[str | None, dict[str, object]] = {
-    None: {"sort": "name", "filter": []},
+    None: {"sort": "name", "filter": [], "live": False, "page": None, "port": None, "no_browser": False},
     COMPARE: {"out": None},
     CLEAN: {"only": None, "optimiser": False, "yes": False},
 }
@@ -63,6 +65,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="only runs with this word in name, task, model, data or state, or with this KEY=VALUE: a key of --json or "
         "of the config (repeatable: all must hold)",
     )
+    group = parser.add_argument_group("the dashboard", "curves, settings and figures of the runs, as a page")
+    group.add_argument("--live", action="store_true", help="serve it on this machine: curves grow, runs can be opened")
+    group.add_argument("--page", metavar="FILE.html", help="write it as a file that opens without a network")
+    group.add_argument("--port", type=options.count, metavar="N", help="of --live (default: any free one)")
+    group.add_argument("--no-browser", action="store_true", help="with --live: do not open a browser")
     group = parser.add_argument_group("runs compare RUN RUN …", "settings that differ, scores, validation losses")
     group.add_argument("--out", metavar="FILE.png", help="draw the validation losses of all into one picture")
     group = parser.add_argument_group("runs clean [RUN …]", "what can be freed; removed only with --yes or when asked")
@@ -81,7 +88,9 @@ def execute(arguments: Namespace) -> None:
     for other, own in OWN.items():
         for option, default in own.items() if other != action else ():
             if getattr(arguments, option) != default:
-                raise ConfigError(f"--{option} is an option of {_called(other)}, not of {_called(action)}")
+                raise ConfigError(
+                    f"--{option.replace('_', '-')} is an option of {_called(other)}, not of {_called(action)}"
+                )
     if action == COMPARE:
         _compare(arguments, folders)
     elif action == CLEAN:
@@ -115,6 +124,11 @@ def _found(folders: list[Path]) -> list[Path]:
 
 
 def _list(arguments: Namespace, folders: list[Path]) -> None:
+    if arguments.live or arguments.page is not None:
+        _dashboard(arguments, folders)
+        return
+    if arguments.port is not None or arguments.no_browser:
+        raise ConfigError("--port and --no-browser belong to --live")
     from headway.cli.housekeeping_tables import show_runs
     from headway.runs.listing import matches, run_row, sorted_rows
 
@@ -128,6 +142,35 @@ def _list(arguments: Namespace, folders: list[Path]) -> None:
     else:
         where = ", ".join(map(str, folders)) or DEFAULT
         tell(f"no run in {where}{' that meets the filter' if arguments.filter else ''}; headway train makes one")
+
+
+def _dashboard(arguments: Namespace, folders: list[Path]) -> None:
+    from headway.runs.board import Board
+
+    for option, default in OWN[None].items():
+        if option in ("sort", "filter") and getattr(arguments, option) != default:
+            raise ConfigError(f"--{option} is an option of the list; the dashboard filters and sorts in the page")
+    if arguments.json:
+        raise ConfigError("--json is an option of the list, not of the dashboard")
+    board = Board(folders or [Path(DEFAULT)])
+    if arguments.page is not None:
+        from headway.cli.outputs import STDOUT, TEXT, expect_outputs, write_output
+
+        if arguments.live:
+            raise ConfigError("--page with --live: the one writes a file, the other serves; leave one of them out")
+        expect_outputs(arguments, page=TEXT)
+        write_output(arguments.page, board.page())
+        if arguments.page != STDOUT:
+            print(f"{arguments.page}: open it in a browser; it needs no network")
+        return
+    from headway.errors import ServeError
+    from headway.extras import import_extra
+
+    import_extra("uvicorn", "serve", "headway runs --live", ServeError)
+    from headway.serving.live.runs import LiveRuns
+    from headway.serving.live.server import LiveSettings, serve_live
+
+    serve_live(LiveRuns(None, board), LiveSettings(port=arguments.port or 0, browser=not arguments.no_browser))
 
 
 def _compare(arguments: Namespace, folders: list[Path]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from headway.decoding.non_finite import expect_finite
 from headway.inspection.page.attention import attention_entries, attention_sizes, element_count
+from headway.inspection.page.beside import beside_entry, explained_beside
 from headway.inspection.page.head_ablation import ablation_entry, left_out, within_limit
 from headway.inspection.page.html import document, json_block
 from headway.inspection.page.image import picture_entry
+from headway.inspection.page.kept_looks import Look, time_lapse_entry
 from headway.inspection.page.logit_lens import lens_entry
 from headway.inspection.page.model_map import map_entry
 from headway.inspection.page.neighbours import neighbour_entry
@@ -41,6 +43,7 @@ class PageOptions:
     open: str | None = None  # QUERY:KEY, two tokens: the page opens at the head that attends most from one to the other
     ablate: bool = False  # switch off every head, even if that takes long
     quick: bool = False  # ablate no head, however little it takes: the live page asks for it when it is wanted
+    limit: int = FILE_BYTES  # of the page, in bytes
 
 
 DEFAULT = PageOptions()
@@ -59,10 +62,39 @@ class RunFacts:
     score: str = ""
 
 
-def page(pipeline: Pipeline, given: str, options: PageOptions = DEFAULT, score: str = "") -> str:
-    """One HTML file about what a run does with an input. Raises ConfigError for a run that has no page."""
+def page(
+    pipeline: Pipeline,
+    given: str,
+    options: PageOptions = DEFAULT,
+    score: str = "",
+    *,
+    beside: Pipeline | None = None,
+    looks: Sequence[Look] = (),
+) -> str:
+    """One HTML file about what a run does with an input, `beside` a second model and `looks` over training if given.
+
+    Raises ConfigError for a run that has no page.
+    """
     explanation = pipeline.explain(given)
-    return document(payload(pipeline.model, explanation, run_facts(pipeline, score), options))
+    if beside is not None:
+        options = replace(options, limit=options.limit // 2)
+    found = payload(pipeline.model, explanation, run_facts(pipeline, score), options, looks=looks)
+    if beside is not None:
+        found["other"] = other_entry(pipeline, beside, explanation, options)
+    return document(found)
+
+
+def other_entry(
+    pipeline: Pipeline,
+    other: Pipeline,
+    explanation: Explanation,
+    options: PageOptions = DEFAULT,
+    written: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """What a page shows of a second model that reads the same tokens. Raises ConfigError for a run without a page."""
+    second = explained_beside(pipeline, other, explanation.given, explanation, written)
+    quick = replace(options, quick=True, ablate=False, open=None)
+    return beside_entry(payload(other.model, second, run_facts(other), quick))
 
 
 def run_facts(pipeline: Pipeline, score: str = "") -> RunFacts:
@@ -84,10 +116,12 @@ def payload(
     run: RunFacts,
     options: PageOptions = DEFAULT,
     change: ChangeEntry | None = None,
+    looks: Sequence[Look] = (),
 ) -> dict[str, Any]:
     """The page's data: one recorded forward pass of `explanation`. Raises DataError for `open` without such tokens.
 
-    `change` gives what an intervention changed, for a page of a model that runs with one.
+    `change` gives what an intervention changed, for a page of a model that runs with one; `looks` were kept while the
+    model trained.
     """
     with record_forward(model) as recording:
         logits = explanation.forward()
@@ -96,7 +130,9 @@ def payload(
     output = explanation.output
     found = _facts(model, explanation, run, logits) | _outputs(recording, explanation, logits, tensors)
     found |= {"map": map_entry(model), "change": None if change is None else change(tensors)}
-    room = FILE_BYTES - len(document({"title": ""}).encode()) - len(json_block(found)) - tensors.size
+    if (lapse := time_lapse_entry(looks, tensors)) is not None:
+        found["time_lapse"] = lapse
+    room = options.limit - len(document({"title": ""}).encode()) - len(json_block(found)) - tensors.size
     if options.ablate or (not options.quick and within_limit(model, _heads(recording), len(logits))):
         room -= _heads(recording) * (12 * len(logits) + 40)  # a float32 and an id for each place, and the head's name
     sizes = attention_sizes(recording, tensors)

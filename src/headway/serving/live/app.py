@@ -1,4 +1,4 @@
-"""The endpoints of the live page: one page, one run, one tab's newest request at a time."""
+"""The endpoints of the live page: the dashboard of runs, and what a page asks the model of one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from headway.serving.fields import Fields
 from headway.serving.gate import Gate, Route
 from headway.serving.gated_app import GatedApp, Handler
 from headway.serving.http import EventStream, HttpAnswer
-from headway.serving.live.fields import WRITTEN, LookRequest, read_sampling
-from headway.serving.live.session import LiveSession
+from headway.serving.live.fields import WRITTEN, LookRequest, RunChoice, read_sampling, read_versions
+from headway.serving.live.runs import LiveRuns
 from headway.serving.metrics import Metrics
 
 ROUTES = {
     "/": Route(method="GET", open=True),  # has nothing of the run in it
     "/page/run": Route(method="GET"),
+    "/page/runs": Route(method="POST"),
+    "/page/open": Route(method="POST"),
     "/page/look": Route(method="POST"),
     "/page/write": Route(method="POST"),
     "/page/save": Route(method="POST"),
@@ -27,14 +29,16 @@ T = TypeVar("T")
 
 
 class LiveApp(GatedApp):
-    """Serves the page, and what it asks its run."""
+    """Serves the page, and what it asks its runs."""
 
-    def __init__(self, session: LiveSession, gate: Gate, metrics: Metrics) -> None:
-        self.session = session
+    def __init__(self, runs: LiveRuns, gate: Gate, metrics: Metrics) -> None:
+        self.runs = runs
         self._model = asyncio.Lock()  # hooks of an intervention are the model's, so requests take turns
         handlers: dict[str, Handler] = {
             "/": self._page,
             "/page/run": self._run,
+            "/page/runs": self._dashboard,
+            "/page/open": self._open,
             "/page/look": self._look,
             "/page/write": self._write,
             "/page/save": self._save,
@@ -53,18 +57,35 @@ class LiveApp(GatedApp):
         return HttpAnswer(text, headers=headers, kind="text/html; charset=utf-8")
 
     async def _run(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
-        return HttpAnswer(self.session.described())
+        return HttpAnswer(await self._computed(self.runs.described))
+
+    async def _dashboard(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        known = read_versions(fields)
+        fields.refuse_rest()
+        return HttpAnswer(await asyncio.to_thread(self.runs.dashboard, known))
+
+    async def _open(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        run = RunChoice.read(fields)
+        fields.refuse_rest()
+        return HttpAnswer(await self._computed(lambda: self.runs.opened(run.name, run.step)))
 
     async def _look(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
-        request, every_head = LookRequest.read(fields), fields.flag("every_head")
+        request, run = LookRequest.read(fields), RunChoice.read(fields)
+        every_head, beside = fields.flag("every_head"), RunChoice.beside(fields)
         fields.refuse_rest()
-        return HttpAnswer(await self._computed(lambda: self.session.look(request, every_head=every_head)))
+
+        def computed() -> dict[str, Any]:
+            session = self.runs.session(run.name, run.step)
+            other = None if beside is None else self.runs.session(beside.name, beside.step)
+            return session.look(request, every_head=every_head, beside=other)
+
+        return HttpAnswer(await self._computed(computed))
 
     async def _write(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> EventStream:
-        request, sampling = LookRequest.read(fields), read_sampling(fields)
+        request, run, sampling = LookRequest.read(fields), RunChoice.read(fields), read_sampling(fields)
         seed, count = fields.integer("seed", 0, 0, 1 << 62), fields.integer("max_tokens", 32, 1, WRITTEN)
         fields.refuse_rest()
-        chunks = self._tokens(lambda: self.session.write(request, sampling, seed, count))
+        chunks = self._tokens(lambda: self.runs.session(run.name, run.step).write(request, sampling, seed, count))
         return EventStream(chunks, close=_closing(chunks))
 
     async def _tokens(self, begin: Callable[[], Iterator[dict[str, Any]]]) -> AsyncIterator[dict[str, Any]]:
@@ -77,11 +98,11 @@ class LiveApp(GatedApp):
                 await _in_thread(tokens.close)  # type: ignore[attr-defined]  # a generator; it removes its hooks
 
     async def _save(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
-        look, state = fields.text("look"), fields.take("state", {})
+        look, state, run = fields.text("look"), fields.take("state", {}), RunChoice.read(fields)
         fields.refuse_rest()
         if not isinstance(state, dict) or len(state) > 64:
             raise invalid("state: expected an object of up to 64 values", "state")
-        text = await asyncio.to_thread(self.session.saved, look, state)
+        text = await asyncio.to_thread(lambda: self.runs.session(run.name, run.step).saved(look, state))
         return HttpAnswer(text, kind="text/html; charset=utf-8", headers=[("content-disposition", "attachment")])
 
     async def _computed(self, work: Callable[[], T]) -> T:

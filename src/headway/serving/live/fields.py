@@ -15,6 +15,40 @@ INPUT = 20_000  # characters
 TOKENS = 4_096  # written ones
 PARTS = 512  # ablated or patched
 WRITTEN = 256  # tokens of one stream
+RUNS = 10_000  # of a dashboard
+
+
+@dataclass(frozen=True, slots=True)
+class RunChoice:
+    """One of the runs that the page may show, and a checkpoint of it; None: the first run, its best checkpoint."""
+
+    name: str | None
+    step: int | None
+
+    @classmethod
+    def read(cls, fields: Fields) -> RunChoice:
+        """Raises ApiError for fields of another shape."""
+        return cls(fields.optional_text("run"), fields.optional_integer("step", 0, 1 << 62))
+
+    @classmethod
+    def beside(cls, fields: Fields) -> RunChoice | None:
+        """What the look is compared with, the field `beside`; None for nothing."""
+        found = fields.take("beside")
+        if found is None:
+            return None
+        inner = Fields(found)
+        choice = cls.read(inner)
+        inner.refuse_rest()
+        return choice
+
+
+def read_versions(fields: Fields) -> dict[str, str]:
+    """The versions of the runs that a page has already, by their names."""
+    found = fields.take("known", {})
+    sound = isinstance(found, dict) and len(found) <= RUNS
+    if not sound or not all(isinstance(version, str) for version in found.values()):
+        raise invalid(f"known is {shown(found)}, expected up to {RUNS:,} versions by the name of a run", "known")
+    return dict(found)
 
 
 @dataclass(frozen=True, slots=True)

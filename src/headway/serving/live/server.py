@@ -1,4 +1,4 @@
-"""`headway look RUN --live`: a server on this machine's loopback address, with a key that only its own page has."""
+"""`headway look RUN --live`, `headway runs --live`: a server on the loopback address, with a key only its page has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headway.serving.gate import Gate, Keys, allowed_hosts
 from headway.serving.limits import ServerLimits
 from headway.serving.live.app import ROUTES, LiveApp
-from headway.serving.live.session import LiveSession
+from headway.serving.live.runs import LiveRuns
 from headway.serving.metrics import Metrics
 from headway.serving.server import Server, bound, server_config
 
@@ -26,16 +26,16 @@ class LiveSettings:
     browser: bool = True  # open the page in the browser
 
 
-def live_server(session: LiveSession, port: int, key: str) -> Server:
+def live_server(runs: LiveRuns, port: int, key: str) -> Server:
     """A server for this port of the loopback address that answers requests with this key."""
     limits = ServerLimits(drain_seconds=1.0)
-    app = LiveApp(session, Gate(ROUTES, limits, Keys([key]), allowed_hosts(HOST, port, ())), Metrics())
+    app = LiveApp(runs, Gate(ROUTES, limits, Keys([key]), allowed_hosts(HOST, port, ())), Metrics())
     server = Server(server_config(app, limits))
     server.app = app
     return server
 
 
-def serve_live(session: LiveSession, settings: LiveSettings) -> None:
+def serve_live(runs: LiveRuns, settings: LiveSettings) -> None:
     """Serve the page until SIGINT or SIGTERM. Raises ServeError for a port that is taken."""
     listener = bound(HOST, settings.port)
     port, key = listener.getsockname()[1], secrets.token_urlsafe(24)
@@ -45,6 +45,6 @@ def serve_live(session: LiveSession, settings: LiveSettings) -> None:
         if settings.browser:
             with contextlib.suppress(webbrowser.Error):
                 webbrowser.open(address)
-        server = live_server(session, port, key)
+        server = live_server(runs, port, key)
         with contextlib.suppress(KeyboardInterrupt):  # that is how the page is ended
             asyncio.run(server.serve(sockets=[listener]))

@@ -19,7 +19,7 @@ from headway.inspection.interventions import Interventions, patched_values
 from headway.inspection.page.change import output_change
 from headway.inspection.page.html import document
 from headway.inspection.page.outputs import TOP
-from headway.inspection.page.payload import PageOptions, payload, run_facts
+from headway.inspection.page.payload import FILE_BYTES, PageOptions, other_entry, payload, run_facts
 from headway.serving.api_errors import ApiError, invalid
 from headway.serving.live.fields import LookRequest
 from headway.tasks.base import Pipeline
@@ -41,6 +41,16 @@ class LiveSession:
         self._looks: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._count = 0
 
+    @property
+    def own_steps(self) -> tuple[int, ...]:
+        """The step of the checkpoint that its model is; nothing for the mean of several."""
+        steps = self.pipeline.parts.steps
+        return steps if len(steps) == 1 else ()
+
+    def checkpoints(self) -> list[int]:
+        """The steps that have a checkpoint."""
+        return Checkpoints(self.pipeline.folder).steps()
+
     def described(self) -> dict[str, Any]:
         """What the page has to know before its first look."""
         return {
@@ -51,8 +61,12 @@ class LiveSession:
         }
 
     @torch.no_grad()
-    def look(self, request: LookRequest, *, every_head: bool = False) -> dict[str, Any]:
-        """The payload of a page, with `look`, the name to save it by. Raises ApiError.
+    def look(
+        self, request: LookRequest, *, every_head: bool = False, beside: LiveSession | None = None
+    ) -> dict[str, Any]:
+        """The payload of a page, with `look`, the name to save it by; with a second model, what that computes.
+
+        Raises ApiError.
 
         With interventions the model also decodes again, unless the tokens are given or values are patched in: these
         belong to places of the output as it was.
@@ -62,8 +76,11 @@ class LiveSession:
             before = given if request.edited_from is None else self._allowed(request.edited_from)
             plain = self._explained(before, request.compare or request.written)
             interventions = self._interventions(request)
-            options = PageOptions(quick=not every_head)
+            options = PageOptions(quick=not every_head, limit=FILE_BYTES if beside is None else FILE_BYTES // 2)
             found = self._payload(plain, request, interventions, options)
+            if beside is not None:
+                read = plain if before == given else self._explained(given, request.written)
+                found["other"] = other_entry(self.pipeline, beside.pipeline, read, options, request.written)
             writer = self.pipeline.token_writer(given)
         self._count += 1
         found |= {"look": str(self._count), "writer": None if writer is None else _writer_entry(writer)}
