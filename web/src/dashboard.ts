@@ -144,7 +144,7 @@ class Dashboard {
           el("div", { class: "control filter" }, el("label", { for: "filter" }, "Filter"), filter),
           el(
             "div",
-            { class: "wide", role: "region", "aria-label": "The runs", tabindex: 0 },
+            { class: "wide", role: "group", "aria-label": "List of the runs", tabindex: 0 },
             el(
               "table",
               { class: "runs" },

@@ -97,6 +97,7 @@ class Panel {
     el("option", { value: "head" }, "the chosen head"),
   );
   private readonly other = el("input", { type: "text", id: "live-other", dir: "auto" });
+  private checkpoints = 0;
   private beside: Choice | null = null; // what the look is compared with
   private readonly second = new Second((choice) => {
     this.beside = choice;
@@ -108,6 +109,8 @@ class Panel {
     isOff: (part, head) => this.isOff(part, head),
     toggle: (part, head) => this.toggle(part, head),
     everyHead: () => void this.look({}, { every_head: true }),
+    checkpoints: () => this.checkpoints,
+    overTraining: () => void this.look({}, { over_training: true }),
   };
 
   constructor(private readonly server: LiveSource) {
@@ -125,7 +128,8 @@ class Panel {
   }
 
   /** The first look, at what the command was given. */
-  begin({ input: given, fixed, beside }: Run): void {
+  begin({ input: given, fixed, beside, checkpoints }: Run): void {
+    this.checkpoints = checkpoints;
     this.second.offer(beside);
     this.input.value = given;
     this.input.readOnly = fixed;

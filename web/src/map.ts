@@ -18,7 +18,9 @@ export interface Switches {
   active: () => boolean; // whether a click switches, instead of choosing
   isOff: (part: string, head: number | null) => boolean; // everywhere, or at the token that is chosen for it
   toggle: (part: string, head: number | null) => void;
-  everyHead: () => void; // have all heads ablated one by one
+  everyHead: () => void;
+  checkpoints: () => number; // with which attention can be looked at over training
+  overTraining: () => void; // have all heads ablated one by one
 }
 
 export interface ModelMap {

@@ -85,6 +85,20 @@ function measure(switches: Switches | null) {
   );
 }
 
+/** Live, where training kept no looks of the input: its checkpoints read it when that is wanted. */
+function checkpointed(switches: Switches | null) {
+  if (!switches) return null;
+  return el(
+    "p",
+    {},
+    el(
+      "button",
+      { type: "button", class: "quiet", id: "live-over-training", onclick: () => switches.overTraining() },
+      `Read it with each of ${switches.checkpoints()} checkpoints`,
+    ),
+  );
+}
+
 /** The parts of the page, from input to output, each made when it is its turn. */
 export function parts(page: Page, switches: Switches | null): (() => HTMLElement | null)[] {
   const { payload } = page,
@@ -156,15 +170,15 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
           "Both read the same tokens.",
           payload.other ? besides(page, payload.other) : null,
         )),
-    payload.time_lapse &&
-      looks &&
+    looks &&
+      (payload.time_lapse || (switches && switches.checkpoints() > 1)) &&
       (() =>
         section(
           "training",
           "Training",
           "Over training",
-          "The same input, looked at again and again while the model learned.",
-          payload.time_lapse ? timeLapse(page, payload.time_lapse) : null,
+          "The same input, read again and again while the model learned.",
+          payload.time_lapse ? timeLapse(page, payload.time_lapse) : [checkpointed(switches)],
         )),
     looks &&
       (() =>

@@ -13,6 +13,7 @@ export interface LookRequest {
   patch: { input: string; parts: string[]; head: number | null } | null;
   edited_from?: string | null; // the input before an edit
   every_head?: boolean;
+  over_training?: boolean; // what attention is in each checkpoint
   beside?: Choice | null; // a second model that reads the same
 }
 
@@ -41,6 +42,7 @@ export interface Run {
   input: string;
   fixed: boolean; // whether the input may be changed here
   beside: Choice[]; // what it can be compared with
+  checkpoints: number;
 }
 
 export interface Source {

@@ -154,11 +154,11 @@ def _dashboard(arguments: Namespace, folders: list[Path]) -> None:
         raise ConfigError("--json is an option of the list, not of the dashboard")
     board = Board(folders or [Path(DEFAULT)])
     if arguments.page is not None:
-        from headway.cli.outputs import STDOUT, TEXT, expect_outputs, write_output
+        from headway.cli.outputs import STDOUT, expect_outputs, write_output
 
         if arguments.live:
             raise ConfigError("--page with --live: the one writes a file, the other serves; leave one of them out")
-        expect_outputs(arguments, page=TEXT)
+        expect_outputs(arguments, page=(".html", ".htm"))
         write_output(arguments.page, board.page())
         if arguments.page != STDOUT:
             print(f"{arguments.page}: open it in a browser; it needs no network")

@@ -72,12 +72,14 @@ class LiveApp(GatedApp):
     async def _look(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
         request, run = LookRequest.read(fields), RunChoice.read(fields)
         every_head, beside = fields.flag("every_head"), RunChoice.beside(fields)
+        over_training = fields.flag("over_training")
         fields.refuse_rest()
 
         def computed() -> dict[str, Any]:
             session = self.runs.session(run.name, run.step)
             other = None if beside is None else self.runs.session(beside.name, beside.step)
-            return session.look(request, every_head=every_head, beside=other)
+            over = self.runs.checkpoints(run.name) if over_training else []
+            return session.look(request, every_head=every_head, beside=other, over=over)
 
         return HttpAnswer(await self._computed(computed))
 
@@ -85,7 +87,8 @@ class LiveApp(GatedApp):
         request, run, sampling = LookRequest.read(fields), RunChoice.read(fields), read_sampling(fields)
         seed, count = fields.integer("seed", 0, 0, 1 << 62), fields.integer("max_tokens", 32, 1, WRITTEN)
         fields.refuse_rest()
-        chunks = self._tokens(lambda: self.runs.session(run.name, run.step).write(request, sampling, seed, count))
+        session = await self._computed(lambda: self.runs.session(run.name, run.step))
+        chunks = self._tokens(lambda: session.write(request, sampling, seed, count))
         return EventStream(chunks, close=_closing(chunks))
 
     async def _tokens(self, begin: Callable[[], Iterator[dict[str, Any]]]) -> AsyncIterator[dict[str, Any]]:

@@ -34,7 +34,12 @@ class LiveRuns:
     def opened(self, run: str | None, step: int | None) -> dict[str, Any]:
         """What the page has to know of a run before its first look, and what it can be compared with."""
         session = self.session(run, step)
-        return {"screen": "look", **session.described(), "beside": self._comparable(session)}
+        return {
+            "screen": "look",
+            **session.described(),
+            "beside": self._comparable(session),
+            "checkpoints": len(session.checkpoints()),
+        }
 
     def dashboard(self, known: Mapping[str, str]) -> dict[str, Any]:
         """The rows and curves of all runs; of those whose version is known, little."""
@@ -54,6 +59,10 @@ class LiveRuns:
                 self._sessions.popitem(last=False)
         self._sessions.move_to_end(choice)
         return self._sessions[choice]
+
+    def checkpoints(self, run: str | None) -> list[LiveSession]:
+        """A session of each checkpoint of a run. Raises ApiError for another run."""
+        return [self.session(run, step) for step in self.session(run, None).checkpoints()]
 
     def _opened(self, name: str, step: int | None) -> LiveSession:
         if name not in self._folders():

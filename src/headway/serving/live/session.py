@@ -18,6 +18,7 @@ from headway.errors import ConfigError, HeadwayError, one_line
 from headway.inspection.interventions import Interventions, patched_values
 from headway.inspection.page.change import output_change
 from headway.inspection.page.html import document
+from headway.inspection.page.kept_looks import Look, looks_of, looks_over
 from headway.inspection.page.outputs import TOP
 from headway.inspection.page.payload import FILE_BYTES, PageOptions, other_entry, payload, run_facts
 from headway.serving.api_errors import ApiError, invalid
@@ -40,6 +41,7 @@ class LiveSession:
         self._plain: OrderedDict[tuple[Any, ...], Explanation] = OrderedDict()
         self._looks: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._count = 0
+        self._looks_given, self._kept_looks = "", list[Look]()
 
     @property
     def own_steps(self) -> tuple[int, ...]:
@@ -62,9 +64,16 @@ class LiveSession:
 
     @torch.no_grad()
     def look(
-        self, request: LookRequest, *, every_head: bool = False, beside: LiveSession | None = None
+        self,
+        request: LookRequest,
+        *,
+        every_head: bool = False,
+        beside: LiveSession | None = None,
+        over: Sequence[LiveSession] = (),
     ) -> dict[str, Any]:
-        """The payload of a page, with `look`, the name to save it by; with a second model, what that computes.
+        """The payload of a page, with `look`, the name to save it by.
+
+        With a second model, what that computes; with sessions of several checkpoints, what attention is in each.
 
         Raises ApiError.
 
@@ -77,7 +86,8 @@ class LiveSession:
             plain = self._explained(before, request.compare or request.written)
             interventions = self._interventions(request)
             options = PageOptions(quick=not every_head, limit=FILE_BYTES if beside is None else FILE_BYTES // 2)
-            found = self._payload(plain, request, interventions, options)
+            looks = looks_over([each.pipeline for each in over], given) if over else self._kept(given)
+            found = self._payload(plain, request, interventions, options, looks)
             if beside is not None:
                 read = plain if before == given else self._explained(given, request.written)
                 found["other"] = other_entry(self.pipeline, beside.pipeline, read, options, request.written)
@@ -90,14 +100,19 @@ class LiveSession:
         return found
 
     def _payload(
-        self, plain: Explanation, request: LookRequest, interventions: Interventions, options: PageOptions
+        self,
+        plain: Explanation,
+        request: LookRequest,
+        interventions: Interventions,
+        options: PageOptions,
+        looks: Sequence[Look],
     ) -> dict[str, Any]:
         model, given = self.pipeline.model, self._allowed(request.given)
         edited = None
         if request.edited_from is not None:
             edited = self._with_output_of(plain, given)
         elif not interventions:
-            return payload(model, plain, self.facts, options)
+            return payload(model, plain, self.facts, options, looks=looks)
         changed = edited or plain
         decodes = request.written is None or request.compare not in (None, request.written)
         if (decodes or edited is not None) and not interventions.of_one_pass:
@@ -106,7 +121,13 @@ class LiveSession:
         note = "" if request.patch is None else f"patched from {request.patch.given!r}"
         change = output_change(model, plain, changed, interventions, note, edited)
         with interventions.applied(model):
-            return payload(model, changed, self.facts, options, change.entry)
+            return payload(model, changed, self.facts, options, change.entry, looks)
+
+    def _kept(self, given: str) -> list[Look]:
+        """What training kept of this input."""
+        if self._looks_given != given:
+            self._looks_given, self._kept_looks = given, looks_of(self.pipeline.folder, given)
+        return self._kept_looks
 
     def _with_output_of(self, plain: Explanation, given: str) -> Explanation:
         """Another input, with the output of `plain` where that is written after it, so that both have its places."""
