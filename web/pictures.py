@@ -15,6 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 import headway
+from headway.runs.board import Board
 from headway.serving.live.runs import LiveRuns
 from headway.serving.live.server import HOST, live_server
 from headway.serving.live.session import LiveSession
@@ -29,7 +30,7 @@ class Picture:
     """What is looked at, with which selection, and which part of the page is the picture: None for its top."""
 
     run: str
-    given: str
+    given: str  # empty: the dashboard of the folder `run`
     open: str | None = None
     hash: str = ""
     part: str | None = None
@@ -44,6 +45,8 @@ PICTURES = {
         run="demo", given="the small cat sleeps.", size=(1180, 940), off=("decoder.layers.1.cross:1",)
     ),
     "look": Picture(run="demo", given=PUPPY, size=(1180, 880)),
+    "look-runs": Picture(run="widths", given="", size=(1180, 1010)),
+    "look-training": Picture(run="demo", given=PUPPY, part="#training"),
     "look-heads": Picture(run="demo", given=PUPPY, part="#attention"),
     "look-off": Picture(run="demo", given=PUPPY, hash="#off=21", part="#what-if"),
     "look-it": Picture(run="minilm", given=IT, open="it:animal", part="#attention"),
@@ -99,6 +102,16 @@ def take_live(page: Page, picture: Picture, runs: Path, target: Path) -> None:
     thread.join()
 
 
+def take_dashboard(page: Page, runs: Path, target: Path) -> None:
+    """Write the dashboard of a folder of runs, open it, and keep its top."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "runs.html"
+        file.write_text(Board([runs]).page().replace(str(runs.parent), "runs"), encoding="utf-8")
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-ready=yes]", state="attached")
+        page.screenshot(path=target)
+
+
 def main(runs: Path, names: list[str]) -> None:
     """Take these pictures, or all whose runs are there."""
     with sync_playwright() as playwright:
@@ -109,7 +122,10 @@ def main(runs: Path, names: list[str]) -> None:
             context = browser.new_context(
                 viewport={"width": width, "height": height}, color_scheme=picture.scheme, offline=not picture.off
             )
-            (take_live if picture.off else take)(context.new_page(), picture, runs, DOCS / f"{name}.png")
+            if not picture.given:
+                take_dashboard(context.new_page(), runs / picture.run, DOCS / f"{name}.png")
+            else:
+                (take_live if picture.off else take)(context.new_page(), picture, runs, DOCS / f"{name}.png")
             context.close()
             print(f"docs/{name}.png")
         browser.close()
