@@ -194,7 +194,7 @@ function looks(page: Page, trace: TraceEntry) {
     return { words, look, S, text: told.text, errors };
   };
   const made = figure({
-    title: "Which tokens it was looking at",
+    title: "What each token attended to",
     name: "alignment",
     note: `For each token that was written, the source: the mean over the heads of the last layer, as the search itself saw it, rounded to 1/${LEVELS} of the row's largest. Choose another hypothesis above.`,
     rows: () => {
@@ -224,7 +224,7 @@ function looks(page: Page, trace: TraceEntry) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `Where the tokens of ${text} looked in the source`,
+      "aria-label": `What the tokens of ${text} attended to in the source`,
     });
     trace.source.forEach((piece, j) =>
       root.append(

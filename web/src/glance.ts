@@ -20,7 +20,7 @@ export function grouped(attentions: Attention[]): Map<string, { attention: Atten
   const groups = new Map<string, { attention: Attention; index: number }[]>();
   attentions.forEach((attention, index) => {
     const { label, kind } = attention.entry,
-      key = `${label}${kind === "cross" ? ", looking at the source" : ""}`;
+      key = `${label}${kind === "cross" ? ", attending to the source" : ""}`;
     groups.set(key, [...(groups.get(key) ?? []), { attention, index }]);
   });
   return groups;

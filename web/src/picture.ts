@@ -216,12 +216,12 @@ function captionWords(page: Page, plain: Picture) {
   };
   const spread = (i: number) => spreadOf(attention, i, [...Array(attention.heads).keys()]);
   const made = figure({
-    title: "Each token and where it looked",
-    name: "words",
+    title: "The region that each token attended to",
+    name: "regions",
     note: `The mean over the heads of ${nameOf(attention)}, at the moment each token was written: the more orange, the more weight. Choose one to follow it.`,
     rows: () =>
       table(
-        "The patch each token looked at most",
+        "The patch with the most weight for each token",
         ["token", "patch", "weight"],
         writes.map((word, i) => {
           const shares = mean(i),

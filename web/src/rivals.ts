@@ -36,8 +36,8 @@ export function rivals(page: Page) {
     return { list: list.sort((a, b) => b.weight - a.weight), from: queries[i], to: keys[j], i };
   };
   const made = figure({
-    title: "Which heads look there",
-    name: "heads-that-look-there",
+    title: "Which heads attend there",
+    name: "heads-that-attend-there",
     rows: () => {
       const { list, from, to, i } = found();
       return table(
@@ -92,8 +92,8 @@ export function rivals(page: Page) {
       root.append(tip(line, () => [name, `weight ${printed(each, i)}`]));
       return { node: line, name: `${name}: ${percent(weight)}`, key: `${index} ${head}`, chosen };
     });
-    choices(root, items, { label: `Heads by how much ${from} looks at ${to}` });
-    sentence.textContent = `From ${from} to ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that look there most.`;
+    choices(root, items, { label: `Heads by how much ${from} attends to ${to}` });
+    sentence.textContent = `From ${from} to ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that attend there most.`;
     swap(holder, root);
     made.refresh();
   }, made.root);

@@ -34,7 +34,7 @@ function oneHead(page: Page) {
     title: "One head",
     name: "head",
     tools: seen.tools,
-    note: "Who looks at whom: queries down, keys across. Click a cell to follow it below. Zoom with + and −, or with the wheel and Ctrl.",
+    note: "Which tokens attend to which: queries down, keys across. Click a cell to follow it below. Zoom with + and −, or with the wheel and Ctrl.",
     rows: () => {
       const { story, keys, queries, i } = page.look();
       return table(
@@ -142,7 +142,7 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
         section(
           "attention",
           "Heads",
-          "Who looks at whom",
+          "Which tokens attend to which",
           "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.",
           glance(page),
           oneHead(page),
@@ -155,10 +155,10 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
         section(
           "attention",
           "Heads",
-          "Who looks at whom",
+          "Which tokens attend to which",
           null,
           omission(
-            `This text is so long that the attention of not even one of ${payload.left_out} layers fits into the file. Look at a shorter text.`,
+            `This text is so long that the attention of not even one of ${payload.left_out} layers fits into the file. Use a shorter text.`,
           ),
         )),
     payload.other &&
@@ -184,8 +184,8 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
       (() =>
         section(
           "story",
-          "One look",
-          "One look, step by step",
+          "One row",
+          "One attention row, step by step",
           "All of it is computed here, from the queries, keys and values of the run.",
           ladder(page),
           products(page),

@@ -96,7 +96,7 @@ export function ladder(page: Page) {
       line.addEventListener("click", () => page.state.set({ key: key.j }));
       tip(line, () =>
         [
-          `${who}, looking at ${keys[key.j]}`,
+          `${who}, attending to ${keys[key.j]}`,
           `q·k ${figures(key.dot, 5, key.doubts.dot)}`,
           `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5, key.doubts.scaled)}`,
           position ? `position ${figures(key.position, 5, key.doubts.position)}` : "",
@@ -107,7 +107,7 @@ export function ladder(page: Page) {
       root.append(line);
       return { node: line, name: `${keys[key.j]}: ${percent(key.weight)}`, key: String(key.j), chosen: key.j === j };
     });
-    choices(root, items, { label: `The keys that ${queries[i]} looks at most, with their weights` });
+    choices(root, items, { label: `The keys that ${queries[i]} attends to most, with their weights` });
     const rest = story.keys.length - rows.length,
       left_over = 1 - rows.reduce((sum, key) => sum + key.weight, 0);
     if (rest > 0)
@@ -118,7 +118,7 @@ export function ladder(page: Page) {
           `${rest} more keys share ${percent(Math.max(0, left_over))}`,
         ),
       );
-    facts.textContent = `A token may look at ${entry.mask_words}.`;
+    facts.textContent = `A token may attend to ${entry.mask_words}.`;
     swap(holder, root);
     made.refresh();
   }, made.root);
@@ -244,7 +244,7 @@ function pair(page: Page) {
     parts: { q, k, product },
     E: q.length,
     total: figures(story.keys[key].dot, 5, story.keys[key].doubts.dot),
-    names: `${who}, looking at ${keys[key]}`,
+    names: `${who}, attending to ${keys[key]}`,
     entry: attention.entry,
     printed,
   };

@@ -51,7 +51,7 @@ def test_rows_of_a_figure_are_chosen_by_keys(key, show):
     page.keyboard.press(key)
     assert "key=0" in page.url
     assert page.evaluate("document.activeElement.getAttribute('aria-selected')") == "true"
-    chosen(page, "Which heads look there").focus()
+    chosen(page, "Which heads attend there").focus()
     page.keyboard.press("End")
     page.keyboard.press(key)
     assert page.evaluate("document.activeElement.getAttribute('aria-selected')") == "true"

@@ -99,16 +99,16 @@ def test_every_vocabulary_marks_what_continues_a_word():
     assert [words().display(index) for index in words().encode("the cat")] == ["the", "cat"]
 
 
-def test_writing_and_looking_have_different_words(show):
+def test_writing_and_attending_have_different_words(show):
     page = show(translation(), hash="#attention=5&head=0&at.target=1").page
     text = page.inner_text("#story")
-    assert re.search(r"Writing \S+ \(after \S+\), looking at \S+: the products add up to", text)
+    assert re.search(r"Writing \S+ \(after \S+\), attending to \S+: the products add up to", text)
     assert "→" not in text
 
 
 def test_statistics_of_cross_attention_compare_no_places(show):
     page = show(translation()).page
-    page.hover(".group:has-text('looking at the source') .thumb >> nth=0")
+    page.hover(".group:has-text('attending to the source') .thumb >> nth=0")
     told = page.inner_text(".tip")
     assert "entropy" in told
     assert "on itself" not in told
@@ -168,7 +168,7 @@ def test_a_model_of_one_head_has_no_others(show):
     text = show(captioner_rnn()).page.inner_text("main")
     assert "The head" in text
     assert "Every head" not in text
-    assert "Which heads look there" not in text
+    assert "Which heads attend there" not in text
     assert "mean of this layer's heads" not in text
 
 

@@ -34,7 +34,7 @@ def reach(root: Any) -> float:
 @pytest.mark.parametrize("width", [1440, 390])
 def test_a_saved_figure_is_whole(width, show):
     page = show(translation(LONG), viewport={"width": width, "height": 800}).page
-    for title in ("The search", "Which tokens it was looking at"):
+    for title in ("The search", "What each token attended to"):
         drawn = page.locator("figure", has_text=title).last.locator(".wide svg").first
         page.locator("figure", has_text=title).last.locator(".wide").first.evaluate("(each) => each.scrollLeft = 120")
         root = ElementTree.parse(saved(page, title)).getroot()

@@ -94,7 +94,7 @@ def test_the_attention_of_a_search_is_printed_as_finely_as_it_was_recorded(show)
     page = show(payload).page
     look = payload["tensors"][payload["trace"]["looks"][0]]
     weights = np.frombuffer(base64.b64decode(look["data"]), "<f4").reshape(look["shape"])
-    for row, truth in zip(table(page, "it was looking at"), weights, strict=True):
+    for row, truth in zip(table(page, "What each token attended to"), weights, strict=True):
         assert all(number(cell)[1] >= truth.max() / 255 for cell in row[1:])
 
 

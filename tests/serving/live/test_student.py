@@ -92,7 +92,7 @@ def test_a_student_types_branches_switches_off_recomputes_and_saves(browser, liv
     assert branch[1] == chosen != first[1]
     branch = [piece for piece in branch if piece != "</s>"]
     # Finds the head that aligns, switches it off, and sees the translation change.
-    ranking = page.locator("figure", has=page.locator("figcaption:text-is('Which heads look there')"))
+    ranking = page.locator("figure", has=page.locator("figcaption:text-is('Which heads attend there')"))
     labels = ranking.locator("[role=option]").evaluate_all("options => options.map(each => each.ariaLabel)")
     page.click("#live-off")
     for label in labels:  # of those that look there, the one that the translation needs
