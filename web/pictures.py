@@ -55,7 +55,7 @@ PICTURES = {
         part="figure:has-text('neighbours')",
     ),
     "look-digit": Picture(run="digits-vit", given="digit.png", part="#input"),
-    "look-caption": Picture(run="captioner-rnn", given="photo.png", part="figure:has-text('The region that each token')"),
+    "look-caption": Picture(run="captioner-rnn", given="photo.png", part="figure:has-text('The region that')"),
     "look-search": Picture(
         run="demo", given="the old horse is not in the garden.", hash="#alpha=2", part="#search", scheme="dark"
     ),
