@@ -19,6 +19,7 @@ import { blocks } from "./blocks.ts";
 import { output } from "./output.ts";
 import { sampling } from "./sampling.ts";
 import { neighbours } from "./near.ts";
+import { vectorMap } from "./vectormap.ts";
 import { lens } from "./lens.ts";
 import { whatIf } from "./whatif.ts";
 import { search } from "./beam.ts";
@@ -135,7 +136,7 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
         "Vectors and positions",
         "Each token becomes a vector, and learns where it stands.",
         embeddings(page),
-        Object.keys(payload.near).map((name) => neighbours(page, name)),
+        Object.keys(payload.near).map((name) => [neighbours(page, name), vectorMap(page, name)]),
       ),
     looks &&
       (() =>

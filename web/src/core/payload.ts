@@ -202,6 +202,13 @@ export type OtherEntry = Pick<
   "run" | "task" | "steps" | "model" | "parameters" | "given" | "said" | "sequences" | "attentions" | "output" | "precision" | "tensors"
 >; // prettier-ignore
 
+export interface NearEntry {
+  space: "table" | "sentences";
+  lists: [string, number][][];
+  /** The tokens, `own` of them the text's, and their neighbours by their first two principal components. */
+  map?: { words: string[]; own: number; places: [number, number][]; shares: [number, number] } | null;
+}
+
 export interface Payload {
   headway: number;
   kind: string;
@@ -216,7 +223,7 @@ export interface Payload {
   given: string;
   said: string;
   sequences: Record<string, Sequence>;
-  near: Record<string, { space: "table" | "sentences"; lists: [string, number][][] }>;
+  near: Record<string, NearEntry>;
   output: OutputEntry | null;
   lens: LensEntry | null;
   image?: ImageEntry;
