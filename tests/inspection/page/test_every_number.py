@@ -328,6 +328,19 @@ def neighbours(truth: Truth, rows: Rows, header: list[str], label: str) -> Pairs
         yield cosine, F.cosine_similarity(*table.vectors[[own, ids[word]]].detach().double(), dim=0).item()
 
 
+def map_of_vectors(truth: Truth, rows: Rows, header: list[str], label: str) -> Pairs:
+    (name,) = (name for name, each in truth.payload["sequences"].items() if each["label"] == label)
+    table = truth.explanation.tables[name]
+    assert isinstance(table, EmbeddingTable)
+    ids = {shown(table.tokenizer.display(n)): n for n in range(len(table.vectors))}
+    vectors = table.vectors[[ids[row[0]] for row in rows]].detach().double()
+    centred = vectors - vectors.mean(0)
+    directions = torch.linalg.eigh(centred.mT @ centred).eigenvectors[:, [-1, -2]]
+    places = centred @ (directions * directions.sum(0).sign())
+    for row, place in zip(rows, places.tolist(), strict=True):
+        yield from zip(row[1:], place, strict=True)
+
+
 def patch_places(truth: Truth, rows: Rows, header: list[str]) -> Pairs:
     _, columns = truth.payload["sequences"][truth.payload["image"]["sequence"]]["grid"]
     for n, row in enumerate(rows):
@@ -344,6 +357,7 @@ def shifts(truth: Truth, rows: Rows, header: list[str]) -> Pairs:
 TRUTHS: dict[str, Callable[..., Pairs]] = {
     r"(.+): what goes in": what_goes_in,
     r"(.+): neighbours in the embedding table": neighbours,
+    r"(.+): a map of its vectors": map_of_vectors,
     r"Every head|The head": every_head,
     r"(?:\w+) (?:layer|step|cross-attention) \d+, head \d+": one_head,
     r"Which heads attend there": heads_that_look,
