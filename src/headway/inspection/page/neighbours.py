@@ -28,8 +28,8 @@ def neighbour_entry(tables: Mapping[str, EmbeddingTable | EncodedWords]) -> dict
     found: dict[str, Any] = {}
     for name, table in tables.items():
         if isinstance(table, EncodedWords):
-            lists, points = _nearest_words(table)
-            found[name] = {"space": "sentences", "lists": lists, "map": points}
+            of_words, points = _nearest_words(table)
+            found[name] = {"space": "sentences", "lists": of_words, "map": points}
             continue
         ids = list(dict.fromkeys(table.ids))[:MAX_TOKENS]
         vectors = F.normalize(table.vectors.detach().float(), dim=-1)
