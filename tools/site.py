@@ -17,7 +17,7 @@ SOURCE, SITE = ROOT / "build" / "site-source", ROOT / "build" / "site"
 PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 HTML = re.compile(r"\[([^]]+)\]\((pages/[\w-]+\.html)\)")  # pages that headway wrote: copied, not translated
-CODE = re.compile(r"\[([^]]+)\]\((?:\.\./)?((?:tests|web)/[^)\s]+)\)")  # files that are not part of the site
+CODE = re.compile(r"\[([^]]+)\]\((?:\.\./)?((?:tests|web)/[^)\s]+|[\w-]+\.py)\)")  # files that are not part of the site
 
 # What the reader wants to do, and the documents for it, in the order of the side bar.
 CHAPTERS = {
