@@ -26,10 +26,10 @@ def frozenlake() -> WorldConfig:
 def frozenlake_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores."""
     task = WorldModel(
-        collect=(20000, 40000, 40000),
-        round=Round(world=700, act=60),
-        learner=ValueIteration(),
-        explore=0.2,  # so that no action of a state is known by its first visits alone
+        collect=(8000, 8000, 8000, 8000, 8000),
+        round=Round(world=500, act=60),
+        learner=ValueIteration(posterior=50),
+        explore=0.1,  # so that no action of a state is known by its first visits alone
         length=1,
         windows="distinct",  # drawn ones are a second source of chance, as large as that of the lake
         context=0,
