@@ -3,7 +3,7 @@
 import { el, shortened, svg, table, visible } from "./dom.ts";
 import { figure } from "./figure.ts";
 import { figures, percent } from "./core/numbers.ts";
-import { drawnFrom } from "./core/sampling.ts";
+import { drawnFrom, softmax } from "./core/sampling.ts";
 import { chances } from "./output.ts";
 import { tip } from "./tips.ts";
 import type { OutputEntry } from "./core/payload.ts";
@@ -33,17 +33,18 @@ export function sampling(page: Page, told: OutputEntry) {
     top_k: state.get("top_k"),
     top_p: state.get("top_p"),
   });
+  let plain: { place: number; shares: Float64Array } = { place: -1, shares: new Float64Array() }; // at temperature 1: the sliders do not change it
   const computed = () => {
     const place = page.place(),
       logits = wholeLogits(page, told, place);
     if (!logits) return null;
+    if (plain.place !== place) plain = { place, shares: softmax(logits) };
     const drawn = drawnFrom(logits, settings()),
-      plain = drawnFrom(logits, { temperature: 1, top_k: 0, top_p: 1 }).shares,
       { list } = chances(page, told, place);
     const rows = list.map(({ id, word, logit }) => ({
       word,
       logit,
-      before: plain[id],
+      before: plain.shares[id],
       after: drawn.left[id],
       kept: drawn.kept[id],
     }));

@@ -72,4 +72,4 @@ def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
         [node, WEB / "test.mjs", tmp_path / "numbers.json"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "# tests 28" in done.stdout
+    assert "# tests 29" in done.stdout

@@ -13,7 +13,7 @@ HELP = "one offline HTML file: what the model did with this input; or a live pag
 EXAMPLES = (
     "headway look runs/demo 'a cute puppy' -o page.html",
     "headway look runs/minilm 'the animal was too tired because it ran' --open it:animal -o it.html",
-    "headway look runs/demo 'a cute puppy' --beside 250      two checkpoints on one attention picture",
+    "headway look runs/demo 'a cute puppy' --beside 620 -o two.html",
     "headway look runs/demo --live             type, branch, switch heads off; Ctrl-C ends it",
 )
 
