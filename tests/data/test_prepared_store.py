@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -390,3 +391,20 @@ def test_a_batch_of_1e11_tokens_opens_the_parts_of_its_rows_alone(tmp_path):
     opened = [part for part in stream.parts if "_ids" in vars(part)]
     assert 0 < len(opened) <= 8
     assert sum(int(part._good.sum()) for part in opened) <= 8 * 2, "a row of 2 KiB lies in one block or two"
+
+
+def test_a_process_makes_the_tokenizer_of_a_store_once_and_notices_another_one(tmp_path, monkeypatch):
+    """Each one that is made keeps megabytes, which grew with the number of parts."""
+    source, store = tmp_path / "book.txt", tmp_path / "store"
+    source.write_text(text_of(3_000))
+    made = []
+    original = Tokenizer.from_json
+    monkeypatch.setattr(Tokenizer, "from_json", lambda *given, **named: made.append(1) or original(*given, **named))
+    assert prepare_store(source, store, settings()).parts > 3
+    assert len(made) <= 2  # of the store as a whole, and of its units
+    before = open_store(store).tokenizer
+    shutil.rmtree(store)
+    prepare_store(source, store, settings(), tokenizer=Tokenizer.train(ByteBpe(vocab=256), ["text"], specials=()))
+    opened = open_store(store)
+    assert opened.tokenizer.content_hash != before.content_hash
+    assert opened.tokenizer.decode(next(opened.splits["train"].pieces()).tolist()) in source.read_text()

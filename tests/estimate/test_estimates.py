@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -151,9 +152,9 @@ def test_mistakes_are_one_line(words, code, message, capsys):
     assert message in line
 
 
-def test_what_does_not_fit_says_what_to_try(capsys):
-    words = ["estimate", "gpt2", "--machine", "4090", "--train.batch_tokens", "131072", "--train.accumulate", "1"]
-    assert main(words) == 0
+def test_what_does_not_fit_says_what_to_try(capsys, monkeypatch):
+    monkeypatch.setitem(MACHINES, "4090", replace(MACHINES["4090"], memory=2**20))
+    assert main(["estimate", "gpt-char", *TINY, "--train.batch_tokens", "1024", "--machine", "4090"]) == 0
     out = capsys.readouterr().out
     assert "does not fit" in out
-    assert "try --recompute blocks or --train.batch_tokens 65536 --train.accumulate 2" in out
+    assert "try --recompute blocks or --train.batch_tokens 512 --train.accumulate 2" in out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import time
 from argparse import Namespace
@@ -30,6 +32,7 @@ from headway.tasks.base import ignore
 from headway.training.quantities import duration
 
 Answer = Callable[[Sequence[str], int], Any]  # of a block of lines, and how many lines of the file are before it
+TRIMMED = 16  # blocks of lines after which freed memory is given back
 # Options that say where and how a worker runs, or stand in the facts of the run as what they mean for it.
 NOT_SETTINGS = (
     "run", "device", "precision", "average", "adapter", "ensemble", "debug", "json", "overrides",
@@ -117,12 +120,21 @@ def _open(arguments: Namespace, output: UnitOutput, settings: Mapping[str, Any],
 def _results(job: JobFolder, number: int, work: JobWork, progress: JobProgress) -> Iterator[Any]:
     """The results of a unit's lines, block by block: the same blocks in each worker."""
     before = job.units.first(number) - 1
-    for block in blocks(job.units.read(job.input, number), work.lines_at_once):
+    for done, block in enumerate(blocks(job.units.read(job.input, number), work.lines_at_once), start=1):
         with numbered(range(before, before + len(block))):
             found = work.answer(block, before)
         yield found
         before += len(block)
         progress.advance(len(block))
+        if done % TRIMMED == 0:
+            _return_memory()
+    _return_memory()
+
+
+def _return_memory() -> None:
+    """Give freed memory back to the system: glibc keeps what batches of changing shapes leave between other blocks."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library, another system
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _settings(arguments: Namespace) -> dict[str, Any]:

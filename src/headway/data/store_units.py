@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ class StoreWork:
     def encode(self, unit: int, report: Report) -> None:
         """Tokenise a unit and commit what is missing of its parts. Raises DataError."""
         path = self.store / TOKENIZER
-        tokenizer = Tokenizer.from_json(read_within(path, "tokenizer-bytes").decode(), where=str(path))
+        tokenizer = _tokenizer(read_within(path, "tokenizer-bytes").decode(), str(path))
         encoder = UnitEncoder(self, unit, tokenizer, report)
         try:
             encoder.run(len(self.parts(unit)))
@@ -82,6 +83,12 @@ class StoreWork:
     def hash(self, unit: int, report: Report) -> None:
         """Hash the documents of a unit, to find equal ones."""
         hash_documents(self.store, unit, documents(self.units[unit], self.settings.reading, ignored), report)
+
+
+@lru_cache(maxsize=1)
+def _tokenizer(text: str, where: str) -> Tokenizer:
+    """The tokenizer of a store, made once in each process: memory of the library's is not given back."""
+    return Tokenizer.from_json(text, where=where)
 
 
 class UnitEncoder:

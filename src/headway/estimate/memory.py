@@ -138,6 +138,6 @@ def _ranks(config: RunConfig, count: int, machine: int) -> Iterator[Alone]:
     beside = min(machine, count)
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=count)
     try:
-        yield Ranks(RankPlace(0, count, 0, beside, 0), FakeStore())
+        yield Ranks(RankPlace(0, count, 0, beside, 0), dist.HashStore())  # type: ignore[attr-defined]
     finally:
         dist.destroy_process_group()
