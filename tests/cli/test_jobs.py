@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from headway.cli import main
 from headway.reliability.process import start_command
+from headway.storage.leases import machine
 from headway.training.checkpoints import MODEL, Checkpoints
 from tests.cli.test_commands import parallel, train_words
 
@@ -228,3 +229,13 @@ def test_shards_of_a_job_are_disjoint_and_complete(translator, corpus, single, t
         assert main(job(translator, corpus, out, "--shard", f"{number}/3", "--json")) == 0
         assert json.loads(capsys.readouterr().out)["own_units"] == 6
     assert joined(translator, corpus, out) == single
+
+
+def test_the_lease_of_a_worker_killed_after_its_result_is_removed(translator, corpus, single, home, tmp_path):
+    out = tmp_path / "job"
+    shutil.copytree(home / "single", out)
+    left = out / "leases" / "000003"
+    left.parent.mkdir(exist_ok=True)
+    left.write_text(json.dumps({"machine": machine(), "host": "here", "process": 1, "seconds": 600}))
+    assert main(job(translator, corpus, out)) == 0
+    assert list((out / "leases").iterdir()) == []

@@ -93,6 +93,8 @@ def _work(arguments: Namespace, output: UnitOutput, work: JobWork) -> None:
                 note(f"{job.units.described(number)} has no result: {error}")
             progress.finished(failed=number in failed)
         facts = progress.summary()
+    if facts["done"] == facts["units"]:
+        leases.remove_abandoned()
     work.ended()
     if arguments.json:
         print(json.dumps({**facts, "failed": sorted(failed)}))

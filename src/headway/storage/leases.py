@@ -69,6 +69,13 @@ class Leases:
             self._sightings.pop(name, None)
             return Lease(path, file, self.seconds)
 
+    def remove_abandoned(self) -> None:
+        """Remove leases that nothing holds: of workers that were killed between their result and its release."""
+        for path in sorted(self.folder.iterdir()) if self.folder.is_dir() else ():
+            if (lease := self.take(path.name)) is not None:
+                with lease:
+                    pass
+
     def holder(self, name: str) -> str:
         """Who holds a lease, for people; empty if it is free."""
         with contextlib.suppress(OSError), (self.folder / name).open("rb") as file:
