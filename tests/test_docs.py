@@ -261,6 +261,8 @@ RUN = {
     "headway classify runs/photos photo.png": "",
     "headway classify runs/reviews 'a film to see twice'": "",
     'headway classify runs/reviews "a great film"': "",
+    'headway classify runs/reviews "a great film" --words': "",
+    "headway classify runs/reviews 'a film to see twice' --words": "",
     "headway classify runs/reviews --out said.jsonl < reviews.txt": "",
     "headway classify runs/reviews new.csv --out said.jsonl": "",
     "headway evaluate runs/reviews --plot classes.png": "",
@@ -324,6 +326,7 @@ RUN = {
     "headway lab sentences --seed 1 --out labs --plot sentences.svg": "--quick",
     "headway lab positions --data book.txt --seeds 3": "--data pydocs --seeds 1 --quick",
     "headway lab all --out course": "--help",
+    "headway lab all": "--help",
     "headway lab party --exercise": "to_write.py",  # the desk has a solved party_exercise.py, which is not replaced
     "headway lab party --bug --seed 1": "--bug to_find.py",
     "headway lab lookup --exercise": "look_up.py",
@@ -481,6 +484,15 @@ NOT_RUN = {
     "headway reliability --long --out report.html": "most of an hour",
     "headway reliability --long --json > report.json": "most of an hour",
     "headway reliability --only kills:17": "tests/reliability repeats one",
+    "headway reliability rank-kills": "minutes; tests/reliability has a few of its trials",
+    "headway reliability rank-faults": "minutes; tests/reliability has a few of its trials",
+    "headway import --pairs": "an option; tests/interop imports a classifier with it",
+    "headway import nli --pairs --out runs/nli": "needs that model; tests/interop imports a small one",
+    "headway train gpt-chat --train.seed 0 --train.device cpu --out runs/chat-0": "minutes; runs/chat is trained",
+    "headway evaluate runs/chat-0 --json": "needs that run; runs/chat is evaluated so",
+    "headway train detr-shapes --data figures --train.seed 0 --train.device cpu --train.evaluate_every 1000": (
+        "minutes; tests/cli/test_detect.py trains on fewer figures"
+    ),
     "python -m tools.reliability_table report.json": "tests/tools/test_reliability_table.py does, on a small report",
     "python -m tools.pair_baselines": "needs scikit-learn; tests/metrics/test_retrieval.py holds its metric",
     "python -m tools.damage_peers": "tests/tools/test_reliability_table.py does, with fewer trials",
@@ -548,8 +560,8 @@ def write_data(folder: Path) -> None:
         (folder / "corpus" / f"{split}.de").write_text("\n".join(german[part]) + "\n")
     (folder / "prompts.txt").write_text("It was\nIt\n")
     (folder / "books").mkdir()
-    for n in range(3):
-        (folder / "books" / f"{n}.txt").write_text(f"It was late in book {n}.\nIt was a cute puppy.\n" * 40)
+    for name in ("one", "two", "three"):  # in letters, which the imported vocabulary of 60 characters has
+        (folder / "books" / f"{name}.txt").write_text(f"It was late in book {name}.\nIt was a cute puppy.\n" * 40)
     (folder / "new.en").write_text("a man is sleeping .\na couch .\n")
     (folder / "corpus.en").write_text("a man is sleeping .\na couch .\n" * 3)
     (folder / "rows.jsonl").write_text("".join(f'{{"body": "row {n} of a table"}}\n' for n in range(60)))
