@@ -1,5 +1,6 @@
 """Every test starts from the same random state, so that a failure is a failure again on the next run."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -29,6 +30,33 @@ QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 hypothesis.settings.register_profile("headway", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("headway")
+
+
+@contextlib.contextmanager
+def _no_running_loop(item: pytest.Item) -> Iterator[None]:
+    """Between its calls playwright leaves its event loop as the running one, so that other tests could run none."""
+    loop = None if "browser" in getattr(item, "fixturenames", ()) else asyncio._get_running_loop()
+    if loop is not None:
+        asyncio._set_running_loop(None)
+    try:
+        yield
+    finally:
+        if loop is not None:
+            asyncio._set_running_loop(loop)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """The fixtures of a test without a browser see no running event loop."""
+    with _no_running_loop(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Nor does the test itself."""
+    with _no_running_loop(item):
+        return (yield)
 
 
 @pytest.fixture(autouse=True)
