@@ -43,7 +43,7 @@ class PageOptions:
     open: str | None = None  # QUERY:KEY, two tokens: the page opens at the head that attends most from one to the other
     ablate: bool = False  # switch off every head, even if that takes long
     quick: bool = False  # ablate no head, however little it takes: the live page asks for it when it is wanted
-    limit: int = FILE_BYTES  # of the page, in bytes
+    models: int = 1  # that share the page, and its size
 
 
 DEFAULT = PageOptions()
@@ -77,7 +77,7 @@ def page(
     """
     explanation = pipeline.explain(given)
     if beside is not None:
-        options = replace(options, limit=options.limit // 2)
+        options = replace(options, models=2)
     found = payload(pipeline.model, explanation, run_facts(pipeline, score), options, looks=looks)
     if beside is not None:
         found["other"] = other_entry(pipeline, beside, explanation, options)
@@ -132,7 +132,7 @@ def payload(
     found |= {"map": map_entry(model), "change": None if change is None else change(tensors)}
     if (lapse := time_lapse_entry(looks, tensors)) is not None:
         found["time_lapse"] = lapse
-    room = options.limit - len(document({"title": ""}).encode()) - len(json_block(found)) - tensors.size
+    room = FILE_BYTES // options.models - len(document({"title": ""}).encode()) - len(json_block(found)) - tensors.size
     if options.ablate or (not options.quick and within_limit(model, _heads(recording), len(logits))):
         room -= _heads(recording) * (12 * len(logits) + 40)  # a float32 and an id for each place, and the head's name
     sizes = attention_sizes(recording, tensors)

@@ -20,7 +20,7 @@ from headway.inspection.page.change import output_change
 from headway.inspection.page.html import document
 from headway.inspection.page.kept_looks import Look, looks_of, looks_over
 from headway.inspection.page.outputs import TOP
-from headway.inspection.page.payload import FILE_BYTES, PageOptions, other_entry, payload, run_facts
+from headway.inspection.page.payload import PageOptions, other_entry, payload, run_facts
 from headway.serving.api_errors import ApiError, invalid
 from headway.serving.live.fields import LookRequest
 from headway.tasks.base import Pipeline
@@ -85,7 +85,7 @@ class LiveSession:
             before = given if request.edited_from is None else self._allowed(request.edited_from)
             plain = self._explained(before, request.compare or request.written)
             interventions = self._interventions(request)
-            options = PageOptions(quick=not every_head, limit=FILE_BYTES if beside is None else FILE_BYTES // 2)
+            options = PageOptions(quick=not every_head, models=1 if beside is None else 2)
             looks = looks_over([each.pipeline for each in over], given) if over else self._kept(given)
             found = self._payload(plain, request, interventions, options, looks)
             if beside is not None:
