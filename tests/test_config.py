@@ -103,7 +103,7 @@ def test_what_is_missing_is_named():
 # Whole numbers that are not sizes: counts of steps and checkpoints, which take time and no memory, and a seed.
 COUNTS = {
     "accumulate", "average", "collect", "evaluate_every", "keep", "log", "min_count", "patience", "save_every", "seed",
-    "steps", "warmup", "rate",
+    "steps", "warmup", "rate", "posterior",
 }  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def test_other_column_names_are_named(run, tmp_path, capsys):
     assert main(["evaluate", str(run), "--data", str(other), "--device", "cpu"]) == 3
     said = capsys.readouterr().err
     assert "there are: foo, bar" in said
-    assert "--text COLUMN --label COLUMN" in said
+    assert "--text COLUMN --text2 COLUMN --label COLUMN" in said
     named = ["--text", "foo", "--label", "bar", "--json", "--device", "cpu"]
     assert main(["evaluate", str(run), "--data", str(other), *named]) == 0
     assert json.loads(capsys.readouterr().out)["texts"] == len(ROWS)

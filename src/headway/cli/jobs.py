@@ -23,6 +23,7 @@ from headway.cli.progress import EVERY, progress_lines
 from headway.cli.terminal import tell
 from headway.counts import counted
 from headway.decoding.non_finite import numbered
+from headway.documents import parse_json
 from headway.errors import ConfigError, DataError
 from headway.runs import Run
 from headway.runs.jobs import LEASES, JobFolder, UnitOutput, open_job, run_facts
@@ -143,7 +144,9 @@ def _settings(arguments: Namespace) -> dict[str, Any]:
     """The options that decide the results, under the names that they have on the command line."""
     found = {name: value for name, value in vars(arguments).items() if name not in NOT_SETTINGS}
     named = {name if name == "command" else f"--{name.replace('_', '-')}": value for name, value in found.items()}
-    return {name: json.loads(json.dumps(value)) for name, value in named.items() if value not in (None, [], "", False)}
+    return {
+        name: parse_json(json.dumps(value), name) for name, value in named.items() if value not in (None, [], "", False)
+    }
 
 
 def _compute_alike(job: JobFolder) -> None:

@@ -135,7 +135,7 @@ def _expect_same(store: Path, wanted: dict[str, Any]) -> None:
         return
     there = parse_json(read_within(path, "document-bytes"), str(path))
     remedy = f"pass --out for another folder, or remove {store}"
-    before, now = there.get("settings", {}), json.loads(json.dumps(wanted["settings"]))
+    before, now = there.get("settings", {}), parse_json(json.dumps(wanted["settings"]), str(path))
     for key in sorted(before.keys() | now.keys()):
         if before.get(key) != now.get(key):
             raise ConfigError(f"{store} was begun with {key}={before.get(key)!r}, got {now.get(key)!r}; {remedy}")

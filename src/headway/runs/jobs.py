@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from headway import config as configs
 from headway.counts import counted
-from headway.data.line_files import LineUnits, scan_lines
+from headway.data.line_files import DIGEST, LineUnits, scan_lines
 from headway.data.token_store import fingerprint
 from headway.documents import read_json
 from headway.errors import ConfigError, DataError, StorageError, shown
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from headway.runs.run import Run
 
 JOB, UNITS, LEASES = "job", "units", "leases"
-FACTS, OFFSETS, DIGESTS = "job.json", "offsets.npy", "digests.npy"
+FACTS, OFFSETS, DIGESTS = "job.json", "offsets.i64", "digests.u8"
 FORMAT = 1
 MAX_UNITS = 100_000  # folders in one folder, which every worker lists
 DIGITS = 6
@@ -263,8 +263,8 @@ def open_job(
             disk.DISK.make_parents(folder / UNITS)
         with commit_folder(folder / JOB, shared=True) as staged:
             staged.json(FACTS, facts)
-            staged.write(OFFSETS, lambda path: np.save(path, units.offsets))
-            staged.write(DIGESTS, lambda path: np.save(path, units.digests))
+            staged.write(OFFSETS, units.offsets.tofile)
+            staged.write(DIGESTS, units.digests.tofile)
     job = _read(folder, input, output)
     _compare(job, unit, settings, partly=partly, progress=progress)
     return job
@@ -290,7 +290,8 @@ def _read(folder: Path, input: Path, output: UnitOutput) -> JobFolder:
         raise ConfigError(
             f"{folder}: a job in format {shown(facts.get('format'))}, expected {FORMAT}; use another --out"
         )
-    offsets, digests = (np.load(folder / JOB / name, allow_pickle=False) for name in (OFFSETS, DIGESTS))
+    offsets = np.fromfile(folder / JOB / OFFSETS, np.int64)
+    digests = np.fromfile(folder / JOB / DIGESTS, np.uint8).reshape(-1, DIGEST)
     units = LineUnits(lines=facts["input"]["lines"], unit=facts["unit"], offsets=offsets, digests=digests)
     return JobFolder(folder=folder, input=input, units=units, facts=facts, output=output)
 

@@ -15,6 +15,7 @@ from headway.errors import ConfigError
 from headway.inspection.page.kept_looks import explained, look_path, look_text, take_look
 from headway.runs.config import RunConfig
 from headway.storage.commit import commit_file
+from headway.storage.disk import DISK
 from headway.tasks.base import RunParts
 
 
@@ -51,7 +52,7 @@ class LookKeeper:
                 model.train(trains)
         if write:
             path = look_path(self._folder, step)
-            path.parent.mkdir(exist_ok=True)
+            DISK.make_parents(path.parent)
             commit_file(path, look_text(look))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from headway.errors import shown
+from headway.documents import parse_json
+from headway.errors import DataError, shown
 from headway.serving.api_errors import invalid
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -71,6 +71,6 @@ def from_form(text: Any, schema: Mapping[str, Any]) -> Any:
     if schema["type"] == "array":
         return [text]
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse_json(text, "")
+    except DataError:
         return text

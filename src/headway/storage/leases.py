@@ -17,7 +17,7 @@ import fcntl
 import io
 import json
 import os
-import socket
+import platform
 import threading
 import time
 import uuid
@@ -26,7 +26,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headway.errors import shown
+from headway.documents import parse_json
+from headway.errors import DataError, shown
 from headway.storage import disk
 from headway.storage.targets import storage_errors
 
@@ -42,7 +43,7 @@ def machine() -> str:
     """This machine until its next start: processes with the same value see each other's locks."""
     with contextlib.suppress(OSError):
         return BOOT.read_text().strip()
-    return f"{socket.gethostname()}-{uuid.getnode():x}"
+    return f"{platform.node()}-{uuid.getnode():x}"
 
 
 class Leases:
@@ -121,7 +122,7 @@ class Lease:
     def __init__(self, path: Path, file: io.FileIO, seconds: float) -> None:
         self.path, self.file = path, file
         self._ended = threading.Event()
-        said = {"machine": machine(), "host": socket.gethostname(), "process": os.getpid(), "seconds": seconds}
+        said = {"machine": machine(), "host": platform.node(), "process": os.getpid(), "seconds": seconds}
         try:
             _lock(file)
             file.truncate(0)
@@ -181,8 +182,8 @@ def _is_named(file: io.FileIO, path: Path) -> bool:
 
 def _holder(data: bytes) -> dict[str, Any]:
     """What a lease says of its holder; nothing if its holder ended before it wrote that."""
-    with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(data)
+    with contextlib.suppress(DataError):
+        found = parse_json(data, "")
         if isinstance(found, dict):
             return found
     return {}

@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from headway.documents import parse_json
 from headway.errors import NonFiniteError
 
 T = TypeVar("T")
@@ -84,7 +85,7 @@ def texts_in_parts(items: Iterable[T], compute: Callable[[T], Sequence[str]]) ->
         return torch.tensor(list(json.dumps(list(compute(item))).encode()), dtype=torch.float64)
 
     found = values_in_parts(items, coded)
-    return [text for values in found for text in json.loads(bytes(values.int().tolist()))]
+    return [text for values in found for text in parse_json(bytes(values.int().tolist()), "", nonfinite=True)]
 
 
 def values_in_parts(items: Iterable[T], compute: Callable[[T], Tensor]) -> list[Tensor]:

@@ -73,7 +73,8 @@ class Checkpoints:
 
     def save(self, step: int, model: dict[str, Tensor], trainer: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Commit a checkpoint, unless the step already has one. Raises StorageError."""
-        if not self.path(step).exists():
+        path = self.path(step)
+        if path.is_symlink() or not path.exists():  # a link is refused by `draft`
             with self.draft(step, file_size(model) + file_size(trainer)) as draft:
                 draft.tensors(MODEL, model)
                 draft.tensors(TRAINER, trainer)

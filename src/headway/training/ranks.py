@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
-import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -113,7 +113,7 @@ class Alone:
 
     def host(self, rank: int) -> str:
         """The name of the machine of a rank."""
-        return socket.gethostname()
+        return platform.node()
 
     @property
     def device(self) -> torch.device:
@@ -131,7 +131,7 @@ class Ranks(Alone):
         self.rank, self.size, self.first = place.rank, place.size, place.rank == 0
         self._turns, self._signal = 0, None
         with _contact():
-            store.set(f"host-{self.rank}", socket.gethostname())
+            store.set(f"host-{self.rank}", platform.node())
 
     def part(self, items: Sequence[T]) -> Sequence[T]:
         """This rank's contiguous part of the micro-batches of a step."""

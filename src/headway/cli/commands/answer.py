@@ -72,6 +72,9 @@ def execute(arguments: Namespace) -> None:
 
     given = _given(arguments.context, arguments.question, arguments.choice)
     pipeline = load_run(arguments).require(Answers)
+    if (arguments.question is not None or arguments.choice) and os.path.isfile(arguments.context):
+        name = arguments.context
+        tell(f"note: {name} is a file, and its name is taken for the context; pass @{name} to read it")
     questions = given(pipeline)
     done, ended = 0, False
     with LineCounter() as counter:
@@ -112,8 +115,6 @@ def _given(
         context = "\n".join(stdin_lines())
     elif context.startswith("@"):
         context = _file(context[1:])
-    elif os.path.isfile(context):
-        tell(f"note: {context} is a file, and its name is taken for the context; pass @{context} to read it")
     asked = AskedQuestion(context, question or "", tuple(choices))
     return lambda run: iter([asked])
 

@@ -50,10 +50,12 @@ def execute(arguments: Namespace) -> None:
     from headway.cli.loading import load_run
     from headway.cli.outputs import expect_outputs, write_output
     from headway.decoding.non_finite import numbered
+    from headway.tasks.capabilities import Embeds
 
     out = arguments.out
     expect_outputs(arguments, out=(".npy",))
     found = load_run(arguments)
+    found.require(Embeds)
     note_files(arguments.text, "embed")
     lines: Iterable[str] = arguments.text or stdin_lines()
     kept, done = [], 0

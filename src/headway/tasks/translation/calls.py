@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from headway.documents import parse_json
 from headway.tasks.capabilities import BEAM, Translates
 from headway.tasks.json_calls import TEXT, integer, json_call, number, text, texts
 from headway.tasks.translation.config import Decoding
@@ -68,7 +68,7 @@ class TranslationCalls(Translates):
         traces: list[Trace] = []
         decoding = Decoding(beam=self._width(beam, n_best), n_best=n_best, length_penalty=length_penalty)
         self.translator(decoding, on_trace=traces.append).translate(inputs)
-        return [json.loads(to_json(each)) for each in traces]
+        return [parse_json(to_json(each), "", nonfinite=True) for each in traces]
 
     def _width(self, beam: int | None, n_best: int) -> int:
         """The beam: as many hypotheses as are asked for, unless it is set."""
