@@ -170,8 +170,10 @@ class Made:
         return self.file or self.tiny.inputs.get(verb, "0")
 
     def refusal(self, verb: str) -> str:
-        """The one sentence for a command that the run does not support."""
-        return f"{self.folder} is {article(self.task.title)}: it cannot {verb}; it can {', '.join(self.can)}"
+        """The one sentence for a command that the run does not support, with the reason where the task gives one."""
+        why = self.task.pipeline_class().no_export if verb == "export" else ""
+        can = ", ".join(self.can)
+        return f"{self.folder} is {article(self.task.title)}: it cannot {verb}; it can {can}{why and f' ({why})'}"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -326,9 +328,9 @@ def test_every_verb_can_be_called_over_json(made):
 def test_a_call_gives_what_its_command_prints(made, capsys, monkeypatch):
     for name in set(calls_of(made.run.pipeline)) - {"trace", "score", "translate", "embed"}:
         (found, *_), _ = called(made, name)
-        words = [name, str(made.folder), *made.given(name).split("\t"), "--json", "--device", "cpu"]
-        if name != "answer":
-            words[2:-3] = [made.given(name)]
+        words = [name, str(made.folder), made.given(name), "--json", "--device", "cpu"]
+        if name == "answer":
+            words[2:3] = CALLS[name].words(made.given(name))
         code, out, err = say(words, capsys, monkeypatch)
         assert code == 0, err
         printed = json.loads(out.splitlines()[0])

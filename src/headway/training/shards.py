@@ -146,7 +146,7 @@ def save_shards(
         for name, tensors in files.items() if draft else ():
             write_rows(Path(draft) / name, tensors, ranks)
         return
-    if checkpoints.path(step).exists():
+    if checkpoints.path(step).exists() and not checkpoints.path(step).is_symlink():
         ranks.told_text("")
         return
     needs = sum(tensor.numel() * tensor.element_size() for each in files.values() for tensor in each.values())
