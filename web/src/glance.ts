@@ -144,9 +144,9 @@ export function glance(page: Page) {
       }
       grid.append(row);
     }
-    settle.push(roving(grid));
     groups.append(el("div", { class: "group" }, el("h3", { class: "small" }, name), grid));
   }
+  settle.push(roving(groups)); // up and down lead from one group to the next
   state.on(["attention", "head"], () => settle.forEach((each) => each()));
   let turn = 0;
   async function paint() {

@@ -5,7 +5,6 @@ import type { Page } from "./page.ts";
 import { el, shortened, table } from "./dom.ts";
 import { tip, tipAt } from "./tips.ts";
 import { decimals, figures } from "./core/numbers.ts";
-import { roving } from "./keyboard.ts";
 import { doubt, type Tensor } from "./core/tensors.ts";
 import { ticks } from "./core/layout.ts";
 import { fitted, cells, drawCells } from "./canvas.ts";
@@ -69,8 +68,6 @@ export function strips(page: Page, { title, note, tensors, sequence, name }: Str
       label,
     ),
   );
-  const group = el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []),
-    settle = roving(group);
   const place = (rows: number) => Math.min(page.state.get(`at.${sequence}`), rows - 1);
   const number = ({ tensor }: Strip, t: number, d: number) => {
     const opened = tensor(),
@@ -81,6 +78,7 @@ export function strips(page: Page, { title, note, tensors, sequence, name }: Str
     title,
     note: note + (tensors[0].tensor().steps ? ROUNDED : ""),
     name,
+    tools: tabs.length > 1 ? tabs : [],
     rows: () => {
       const [T, D] = tensors[0].tensor().shape,
         at = place(T);
@@ -91,7 +89,7 @@ export function strips(page: Page, { title, note, tensors, sequence, name }: Str
       );
     },
   });
-  made.stage.append(group, el("div", { class: "wide" }, canvas));
+  made.stage.append(el("div", { class: "wide" }, canvas));
   function draw() {
     const {
       shape: [T, D],
@@ -120,7 +118,6 @@ export function strips(page: Page, { title, note, tensors, sequence, name }: Str
       context.fillText(shortened(names[t] ?? "", 11), LEFT - 8, (t + 0.5) * row);
     }
     tabs.forEach((tab, n) => tab.setAttribute("aria-pressed", String(n === chosen)));
-    settle();
     canvas.setAttribute(
       "aria-label",
       `${tensors[chosen].label}: ${T} tokens by ${D} dimensions, from ${figures(-most)} to ${figures(most)}. Arrow keys choose a token and a dimension; the table holds one token's numbers.`,
