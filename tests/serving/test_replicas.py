@@ -91,6 +91,7 @@ class Replicas:
             self.proxy = subprocess.Popen([program(proxy), *COMMANDS[proxy], str(path)], stdout=log, stderr=log)
         for server in self.servers:
             server.until("/ready", 200)
+        time.sleep(2.0)  # until the proxy, which asks every half second, knows it
 
     def start(self, number: int) -> Served:
         words = (str(self.run), "--host-name", f"127.0.0.1:{self.ports[0]}", "--drain", "10")
@@ -164,12 +165,10 @@ def killed(replicas: Replicas, kills: int) -> Outcomes:
     draw, found, asked = random.Random(0), Outcomes(), bodies(REQUESTS)
     expected = [replicas.ask({**body, "stream": False}) for body in asked]
     assert all(how == "whole" for how, _ in expected), expected
-    began = time.monotonic()
     assert [how for how, _ in Crowd(replicas, asked).ended()] == ["whole"] * len(asked)
-    seconds = time.monotonic() - began
     for kill in range(kills):
         crowd = Crowd(replicas, asked)
-        time.sleep(draw.uniform(0.1, 0.7) * seconds)
+        crowd.until(draw.randint(REQUESTS // 4, REQUESTS))
         found.in_flight += crowd.waiting
         replicas.kill(kill % 2, WAYS[kill % len(WAYS)])
         for (how, answer), (_, right) in zip(crowd.ended(), expected, strict=True):
@@ -177,7 +176,7 @@ def killed(replicas: Replicas, kills: int) -> Outcomes:
             found.right += how == "whole" and answer == right
             found.wrong += how == "whole" and answer != right
             found.lost += [answer] if how == "lost" else []
-        time.sleep(1.0)  # until the proxy knows that it is back
+        time.sleep(2.0)  # until the proxy knows that it is back
     return found
 
 
@@ -198,6 +197,11 @@ class Crowd:
     def waiting(self) -> int:
         """How many wait for the end of their answer."""
         return sum(how == "waits" for how, _ in self._ends)
+
+    def until(self, waiting: int) -> None:
+        """Wait until no more than this many wait: a share of the answers, however fast the machine is."""
+        while self.waiting > waiting:
+            time.sleep(0.001)
 
     def ended(self) -> list[tuple[str, Any]]:
         """How each ended."""
