@@ -184,7 +184,7 @@ class MixedBlocks(Order):
         return corpora, windows * self.shares[corpora] + slots - self.places[corpora]
 
     def epochs(self, rows: int) -> list[float]:
-        """How often each text has been read after so many rows."""
+        """How often each text has been read after a number of rows."""
         return [
             rows * share / MIXED_ROWS / blocks for share, blocks in zip(self.shares.tolist(), self.blocks, strict=True)
         ]

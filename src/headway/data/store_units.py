@@ -125,7 +125,7 @@ class UnitEncoder:
         return following
 
     def _commit(self, piece: int, texts: Iterator[str]) -> str | None:
-        """Commit a part -> the text after it, None if there is none."""
+        """Commit a part -> the text after it, or None at the end of the input."""
         facts: dict[str, Any] = {}
         following: list[str] = []
         with commit_folder(self.work.part(self.unit, piece), shared=True, facts=facts) as draft:

@@ -24,8 +24,8 @@ class Span(NamedTuple):
 def words_and_tags(where: str, text: str, given: Any, how: WordKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words of a text and their tags in IOB2; a word that an entity begins or ends in is divided there.
 
-    `given` is a list of spans: objects with start, end and label, or lists of these three. Raises DataError naming a
-    span that is none, and two that overlap, as a word has one tag.
+    `given` is a list of spans: objects with start, end and label, or lists of these three. Raises DataError for a
+    span that is not valid, and for two that overlap, as a word has one tag.
     """
     if not isinstance(given, list):
         raise DataError(f"{where}: the entities are a {type(given).__name__}, expected a list of spans")
