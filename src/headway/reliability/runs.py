@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import wave
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,10 +44,11 @@ def _model(sizes: Mapping[str, object], **more: object) -> dict[str, object]:
 
 
 def _set(places: Sequence[tuple[ModuleType, str]], values: Iterable[object]) -> None:
-    """Set names of modules, and forget what was generated with their values before."""
+    """Set names of modules, and forget what any module of the data has generated with their values before."""
     for (module, name), value in zip(places, values, strict=True):
         setattr(module, name, value)
-        for each in vars(module).values():
+    for module in [module for name, module in sys.modules.items() if name.startswith("headway.data.")]:
+        for each in list(vars(module).values()):
             if hasattr(each, "cache_clear"):
                 each.cache_clear()
 
