@@ -97,7 +97,7 @@ PREPARED = ("headway train", "headway import", "headway prepare")  # done once, 
 # A documented command, and what is appended to it here. Trainings and imports come first, the others find their runs.
 RUN = {
     "headway train transformer-tiny --data corpus --source en --target de --budget 10m --out runs/en-de": (
-        f"{TRANSLATOR.removesuffix(SHORT)} {BRIEF}"
+        f"{TRANSLATOR.removesuffix(SHORT)} {BRIEF} --train.keep_looks 'a cute puppy'"  # as the demo has
     ),
     "headway train gpt-char --data book.txt --dry-run": "--out runs/planned",
     "headway prepare books --out store --workers 8": "--workers 1 --data.tokenizer.vocab 300",
@@ -710,12 +710,21 @@ def test_the_readme_goes_from_two_files_to_a_translation_in_four_commands():
 # --- Python --------------------------------------------------------------------------------------------------------
 
 
+# The language of a block that another test tries, and the one document that may have such blocks: the configurations
+# tests/serving/test_replicas.py starts with, and what test_the_row_of_a_slide_that_is_shown_is_what_the_command_says
+# compares.
+TESTED_ELSEWHERE = {
+    **dict.fromkeys(("haproxy", "nginx", "yaml"), "docs/serving.md"),
+    "text": "docs/tutorials/teaching.md",
+}
+
+
 @pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS])
 def test_every_python_block_runs(document, desk):
     namespace: dict[str, object] = {}  # a block may use what those before it have made
     for language, block in fences(read(document)):
-        if language in ("haproxy", "nginx", "yaml"):  # configurations, which tests/serving/test_replicas.py starts with
-            assert document == "docs/serving.md", document
+        if tested_elsewhere := TESTED_ELSEWHERE.get(language):
+            assert document == tested_elsewhere, document
             continue
         assert language in ("", "python"), f"{document}: a block in {language!r} that nothing tests"
         if ">>>" in block:
@@ -724,6 +733,13 @@ def test_every_python_block_runs(document, desk):
         elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()):
                 exec(compile(block, document, "exec"), namespace)
+
+
+def test_the_row_of_a_slide_that_is_shown_is_what_the_command_says():
+    code, said = type_in("headway deck 004 13")
+    assert code == 0
+    shown = next(block for _, block in fences(read("docs/tutorials/teaching.md")) if block.startswith("004 p. 13"))
+    assert shown.split() == said.split()
 
 
 def test_every_call_within_a_line_runs(desk):
