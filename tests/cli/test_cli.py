@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -32,6 +33,17 @@ def test_help_answers_at_once_and_does_not_import_torch():
 def test_python_dash_m():
     done = subprocess.run([sys.executable, "-m", "headway", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"headway {headway.__version__}\n"
+
+
+def test_a_command_does_not_keep_the_garbage_of_those_before_it(capsys):
+    kept = []
+    for _ in range(3):
+        cycle: list[object] = []
+        cycle.append(cycle)
+        del cycle
+        assert main(["runs", "--json"]) == 0
+        kept.append(gc.get_freeze_count())  # of objects that are never collected
+    assert len(set(kept)) == 1
 
 
 def test_presets_as_json_is_the_contract(capsys):

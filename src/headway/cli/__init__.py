@@ -22,6 +22,8 @@ from headway.cli.stopping import SIGNALS
 from headway.cli.terminal import guarded_streams, tell
 from headway.errors import AdviceWarning, ConfigError, StorageError
 
+RUN_MODULE = "headway.runs.run"  # it imports torch, and what every command that reads a run needs
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (docs/commands.md).
@@ -97,11 +99,14 @@ def _import_torch() -> None:
     """Import what every command needs, with the garbage collector off.
 
     Modules live as long as the process: a collection that walks them takes a tenth of a second and frees nothing.
+    Only once in a process: what an earlier command left to be collected would be kept for ever.
     """
+    if RUN_MODULE in sys.modules:
+        return
     gc.disable()
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # other vendors' devices: not used, slow to search for
     try:
-        import_module("headway.runs.run")
+        import_module(RUN_MODULE)
     finally:
         gc.freeze()
         gc.enable()
