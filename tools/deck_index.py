@@ -37,8 +37,10 @@ and one as it is right for each of its rows.
 | --- | --- | --- | --- | --- |"""
 QUESTIONS_HEAD = """## Questions to the class
 
-What the decks ask their class, in their order; the first sixteen are those of decks 000 and 001. The answer is a number
-that the lab prints: run it, look there, and say what it means. `headway lab all --out course` writes a page of all.
+What the decks ask their class, in their order, without headings and questions that the same slide answers. The first
+sixteen are those of decks 000 and 001; deck 001 asks most of 000's again, at lines of its own. The answer is a number
+or a sentence that the lab prints: run it, look there, and say what it means. `headway lab all --out course` writes a
+page of all labs.
 
 | deck | question | lab | where to look |
 | --- | --- | --- | --- |"""

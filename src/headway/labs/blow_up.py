@@ -130,13 +130,14 @@ def run(parameters: BlowUpParameters, seed: int, quick: bool) -> LabOutcome:
             rows=[(n, found[n - 1], small[n - 1]) for n in shown],
         ),
         LabTable(
-            title=f"root mean square, random weights of mean {random_theta:g}, {random_layers} layers",
-            header=("layer", "forward", "gradient", "forward, LayerNorm", "gradient, LayerNorm"),
+            title=f"root mean square, random weights of mean {random_theta:g}, {random_layers} layers, float64",
+            header=("layer", "value", "gradient by its units", "value, LayerNorm", "gradient by its units, LayerNorm"),
             rows=[
                 (n, *(curves[norm][side][n - 1] for norm in (False, True) for side in (0, 1)))
                 for n in shown
                 if n <= random_layers
             ],
+            note="The gradient is that of what stands behind the last layer.",
         ),
         LabTable(
             title="derivative of the second layer by a weight of the first",

@@ -126,7 +126,7 @@ def run(parameters: BottleneckParameters, seed: int, quick: bool) -> LabOutcome:
     tables = [
         LabTable(
             title=f"digits right by length, {steps} steps, rows of 1 to {longest} digits",
-            header=("", *(f"{n} digits" for n in lengths)),
+            header=("", *(f"{n} {'digit' if n == 1 else 'digits'}" for n in lengths)),
             rows=[(kind, *found) for kind, found in by_length.items()],
         ),
         LabTable(
@@ -136,9 +136,10 @@ def run(parameters: BottleneckParameters, seed: int, quick: bool) -> LabOutcome:
         ),
     ]
     notes = [
-        f"{HIDDEN} numbers have to hold the whole row: the deck's bottleneck. Reversing the source helps ({gain:+.0%}"
+        f"The model reads a row of digits and writes it again. {HIDDEN} numbers have to hold the whole row: the deck's"
+        f" bottleneck. Reversing the source helps ({100 * gain:+.0f} points"
         f" at length {lengths[middle]}), but not by the first outputs, as is said: at {longest} digits their first"
-        f" quarter changes by {first:+.0%}, the last by {last:+.0%}."
+        f" quarter changes by {100 * first:+.0f} points, the last by {100 * last:+.0f}."
         " With attention the state need not hold the row at all."
     ]
     shown = alignment(models["attention"], longest, generator) if models["attention"].attention else None

@@ -121,7 +121,7 @@ def run(parameters: DistanceParameters, seed: int, quick: bool) -> LabOutcome:
     at = [0, 1, 5, NEAR, 20, 30, FAR]
     tables = [
         LabTable(
-            title=f"gradient of the last of {parameters.words} states by the input k back, as initialised",
+            title=f"size of the gradient of the last of {parameters.words} states by the input k back, as initialised",
             header=("", *(f"{k} back" for k in at)),
             rows=[(name, *(sizes[k] for k in at)) for name, sizes in found.items()],
         )

@@ -154,7 +154,7 @@ def run(parameters: FutureParameters, seed: int, quick: bool) -> LabOutcome:
                 "loss in training, nats per token",
                 "loss in writing",
                 f"sentences among {count:,} samples",
-                "earlier outputs moved by edits",
+                f"earlier outputs moved by edits of later words, of {EDITS}",
             ),
             rows=[
                 ("causal mask" if causal else "no mask", last[causal], alone[causal], share[causal], edits[causal][0])

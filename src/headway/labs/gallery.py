@@ -124,7 +124,7 @@ def run(parameters: GalleryParameters, seed: int, quick: bool) -> LabOutcome:
     raw = float(tables["raw index"][-1].norm() / embedding[0, -1].norm())
     fractions = [float(Fraction().codes(torch.tensor([2.0]), 2, count)[0, 0]) for count in (SHORT, LONG)]
     pair = tables["sine and cosine"]
-    collision = float((pair[39] - pair[372]).norm() / math.sqrt(width / 2))
+    collision = float((pair[39] - pair[372]).norm() / math.sqrt(pair.shape[1]))
     checks = [
         at_least(f"raw index: size of the code of place {PLACES - 1} over that of an embedding", raw, 300.0),
         at_least(f"fraction: the code of place 2 in a text of {SHORT} words over that in one of {LONG}",
@@ -133,7 +133,7 @@ def run(parameters: GalleryParameters, seed: int, quick: bool) -> LabOutcome:
         at_most("tanh(t/10): step from place 60 to 61", float(steps[60]), 3e-6),
         at_most("sine: places 11 and 344 share a code, difference", float((flat["sine"][11] - flat["sine"][344]).abs()),
                 1e-6),
-        within("sine and cosine: distance of the codes of places 39 and 372", collision, 1e-4, 0.01),
+        within("sine and cosine: distance / √features of the codes of places 39 and 372", collision, 1e-4, 0.01),
         at_least(f"sinusoids: least distance of {PLACES} codes", closest["sinusoids"][0] * math.sqrt(width), 1.0),
         at_most("sinusoids: size √(d/2) of every code, largest difference",
                 float((sinusoids.norm(dim=-1) - math.sqrt(width / 2)).abs().max()), 1e-4),
@@ -152,10 +152,16 @@ def run(parameters: GalleryParameters, seed: int, quick: bool) -> LabOutcome:
     ]  # fmt: skip
     shown = [
         LabTable(
-            title=f"{PLACES} places, codes of {width} features",
-            header=("code", "largest value", "nearest two places", "their distance / √d"),
+            title=f"codes of {PLACES} places",
+            header=("code", "features", "largest value", "nearest two places", "their distance / √features"),
             rows=[
-                (name, float(table.abs().max()), f"{closest[name][1]} and {closest[name][2]}", closest[name][0])
+                (
+                    name,
+                    table.shape[1],
+                    float(table.abs().max()),
+                    f"{closest[name][1]} and {closest[name][2]}",
+                    closest[name][0],
+                )
                 for name, table in tables.items()
             ],
         ),

@@ -134,7 +134,8 @@ def run(parameters: HeadsParameters, seed: int, quick: bool) -> LabOutcome:
         )
     ]
     notes = [
-        f"One head answers both in {right[1]:.0%} of the cases: it reads one slot, or a mixture of two that does not"
+        f"{SLOTS} slots hold a symbol each; the question names two slots and asks for both symbols, in order."
+        f" One head answers both in {right[1]:.0%} of the cases: it reads one slot, or a mixture of two that does not"
         " say which symbol was asked for first. With heads the matrices are not larger: deck 004's h·d columns would be"
         " h times as many; the right size of a head is d/h, joined again to d (Vaswani et al. 2017, 3.2.2)."
     ]

@@ -47,7 +47,7 @@ WITH_OUTPUT = ("plain", "DenseNet", "ResNet, printed")  # kinds that end in a li
 BATCH, TEST = 64, 1024
 RATE = 1e-3
 T_QUANTILE = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}  # 97.5 %
-PROBED = ("plain", "ResNet", "pre-norm")
+PROBED = ("plain", "DenseNet", "ResNet", "pre-norm")
 QUICK_DEPTHS, QUICK_STEPS, QUICK_SEEDS = (2, 16, 32), 60, 2
 
 
@@ -241,17 +241,17 @@ def run(parameters: IdentityParameters, seed: int, quick: bool) -> LabOutcome:
             note="Predicting 0 has an error of 1.",
         ),
         LabTable(
-            title="parameters",
-            header=header,
-            rows=[(kind, *(made[kind, depth].count for depth in depths)) for kind in ("plain", "DenseNet", "ResNet")],
-            note="DenseNet's grow with the square of the depth, since layer k reads all k outputs before it.",
-        ),
-        LabTable(
-            title="its 95 % interval (Student's t of the logarithms)",
+            title="the same: 95 % interval over the seeds (Student's t of the logarithms)",
             header=header,
             rows=[
                 (kind, *("–".join(map(_short, made[kind, depth].interval)) for depth in depths)) for kind in KINDS[:6]
             ],
+        ),
+        LabTable(
+            title="parameters",
+            header=header,
+            rows=[(kind, *(made[kind, depth].count for depth in depths)) for kind in ("plain", "DenseNet", "ResNet")],
+            note="DenseNet's grow with the square of the depth, since layer k reads all k outputs before it.",
         ),
         LabTable(
             title=f"share of x that a linear map can read from a layer (R²), depth {min(max(depths), 32)}",
@@ -260,16 +260,20 @@ def run(parameters: IdentityParameters, seed: int, quick: bool) -> LabOutcome:
                 (kind, *(found[at] for at in (1, min(4, len(found) - 1), len(found) // 2, -1)))
                 for kind, found in probes.items()
             ],
+            note="1: all of x can be read there, 0: nothing. Without “trained”: as initialised.",
         ),
     ]
     notes = [
         "A network whose target is its own input is an autoencoder; this one has no narrow layer, so that nothing"
         " forces it to lose anything.",
+        "There are two ways to hand the input past a layer: a residual block gives f(x) + x, and a layer of a DenseNet"
+        " reads the outputs of all layers before it.",
         "The slide says that ResNet does not work as well as DenseNet. Here that holds from depth 4 on, and from depth"
         " 16 on ResNet is worse than the plain network, too, but not because information is lost: half of x can still"
         " be read from its last layer, nothing from that of the plain one. A sum of positive branches grows with every"
         " layer, and Adam has to take it back: what is representable need not be learnable. LayerNorm before the branch"
-        " bounds what is added, and zero-initialised branches begin at the answer, with no more weights than ResNet."
+        " bounds what is added: pre-norm keeps most of x and still has an error far from 0. Zero-initialised branches"
+        " begin at the answer, with no more weights than ResNet: it is learning that fails, not the information."
         " Post-norm cannot be the identity at all, and ResNet as printed has no depth: its error is the same at every"
         " one.",
     ]
@@ -355,7 +359,8 @@ def _figure(made: dict[tuple[str, int], Trained], probes: dict[str, list[float]]
     counts_at.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, frameon=False)
     ends = "; ".join(f"{kind} {made[kind, depths[-1]].mean:.2g}" for kind in KINDS)
     alt = (
-        f"Left: error of the identity by depth with 95 % intervals; at depth {depths[-1]}: {ends}. Middle: how much of"
+        f"Left: error of the identity by depth with 95 % intervals; at depth {depths[-1]}: {ends}. An"
+        " error of 0 is not drawn. Middle: how much of"
         f" x a linear map can read from each layer; of an untrained plain network nothing ({probes['plain'][-1]:.2f}),"
         f" of an untrained ResNet {probes['ResNet'][-1]:.2f}. Right: parameters by depth, which grow with its square in"
         " DenseNet."

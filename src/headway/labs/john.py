@@ -186,13 +186,23 @@ def run(parameters: JohnParameters, seed: int, quick: bool) -> LabOutcome:
         )
     ]  # fmt: skip
     notes = [
-        "Deck 004's own sentence has its answer last, where a recurrent network finds it easily. What it cannot do is"
-        " carry every person and place until one of them is asked for; attention looks at them when the question is"
-        f" known, and does so with {BEYOND} clauses after training on {trained}. The transformer has no state to carry"
-        " anything in: all it knows of a word that was read long ago, it looks up."
+        "Deck 004's own sentence has its answer, New York, last, where a recurrent network finds it easily. What it"
+        " cannot do is carry every person and place until one of them is asked for; attention looks at them when the"
+        f" question is known, and does so with {BEYOND} clauses after training on {trained}. The transformer has no"
+        " state to carry anything in: all it knows of a word that was read long ago, it looks up. Its positions (those"
+        " of Shaw et al. 2018) tell it which city stands beside which name."
     ]
-    shown = weights(models[ATTENDING], 3, torch.Generator().manual_seed(seed))
-    return LabOutcome(tables=tables, figures=[_figure(shares, shown, trained)], checks=checks, notes=notes)
+    shown, words = weights(models[ATTENDING], 3, torch.Generator().manual_seed(seed))
+    most = shown.argsort(descending=True)[:3].tolist()
+    tables.append(
+        LabTable(
+            title=f"what “{' '.join(words[-3:])}” attends to: the three words with most weight",
+            header=("word", "place in the text", "weight"),
+            rows=[(words[at], at + 1, float(shown[at])) for at in most],
+            note=f"The text is “{' '.join(words)}”.",
+        )
+    )
+    return LabOutcome(tables=tables, figures=[_figure(shares, (shown, words), trained)], checks=checks, notes=notes)
 
 
 def _figure(

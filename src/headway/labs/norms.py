@@ -124,14 +124,16 @@ def run(parameters: NormsParameters, seed: int, quick: bool) -> LabOutcome:
     ]  # fmt: skip
     tables = [
         LabTable(
-            title="largest change of the first row of a batch",
+            title="largest change of the first row of a batch, in training",
             header=("norm", "other batch mates", "padding, not masked", "padding, masked", "alone in the batch"),
             rows=[(kind, *found) for kind, found in changes.items()],
+            note="In use BatchNorm takes statistics that it kept from training, and a row does not change either.",
         ),
         LabTable(
-            title="what each step of LayerNorm does to a token, mean over tokens",
-            header=("features", "mean", "standard deviation", "share that is positive"),
+            title="what each step of LayerNorm does to a token, averaged over tokens",
+            header=("step", "mean", "standard deviation in a token", "share that is positive"),
             rows=[(name, *found) for name, found in steps.items()],
+            note=f"Drawn with mean 5 and deviation 3; within a token of {width} numbers the deviation is less.",
         ),
         LabTable(
             title=f"LayerNorm as printed, d = {width}",

@@ -17,6 +17,18 @@ from headway.labs.frame import CHAPTERS, written
 from headway.labs.slide_index import class_questions
 from headway.training.quantities import duration
 
+# Words that several labs use, for readers of nothing but the page.
+WORDS = {
+    "nats": "the unit of losses and entropies with the natural logarithm; one nat is 1.44 bits",
+    "R²": "the share of the variance of a quantity that is told by another; 1 is all, 0 nothing",
+    "deviation": "standard deviation; root mean square distance from the mean",
+    "one-hot": "a vector with a single 1, all else 0",
+    "trace": "the sum of a matrix's diagonal",
+    "equivariant, invariant": "reordered inputs give outputs in the same new order, or outputs that do not change",
+    "pre-norm, post-norm": "a residual block that normalises what its branch reads, or the sum behind it",
+    "seed": "the number from which everything random is drawn: the same seed gives the same numbers again",
+    "chance": "how often a guess is right",
+}
 _STYLE = (Path(__file__).parent / "course.css").read_text()
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -40,6 +52,7 @@ _PAGE = """<!doctype html>
 {contents}
 </ol></nav>
 {questions}
+{words}
 <main id="labs">
 {chapters}
 </main>
@@ -67,6 +80,7 @@ def course_page(records: Sequence[LabRecord], folder: Path, *, seed: int, quick:
         time=duration(sum(record.values.get("seconds", 0.0) for record in records)),
         contents="\n".join(_contents(number, found) for number, found in by_chapter),
         questions=_questions([record.lab.name for record in records]),
+        words=_words(),
         chapters="\n".join(
             f'<h2 id="chapter-{number}">{number} {escape(CHAPTERS[number])}</h2>\n'
             + "\n".join(_article(record, folder) for record in found)
@@ -104,6 +118,14 @@ def _questions(there: Sequence[str]) -> str:
     return (
         '<section aria-label="Questions to the class"><details><summary>Questions that the decks ask their class, and'
         " where the numbers are that answer them</summary>\n<ol>\n" + "\n".join(items) + "\n</ol></details></section>"
+    )
+
+
+def _words() -> str:
+    items = "".join(f"<dt>{escape(word)}</dt><dd>{escape(said)}</dd>" for word, said in WORDS.items())
+    return (
+        '<section aria-label="Words"><details><summary>Words that the labs use</summary>\n'
+        f"<dl>{items}</dl></details></section>"
     )
 
 

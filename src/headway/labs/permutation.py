@@ -184,18 +184,25 @@ def run(parameters: PermutationParameters, seed: int, quick: bool) -> LabOutcome
             title="what breaks f(PX) = P f(X)",
             header=("a stack with", "largest difference"),
             rows=[("nothing: no positions, no mask", plain[0]), *breaks.items()],
+            note="T5 and Shaw add to a score, or to keys and values, what they learned for the distance of two words; a"
+            " window of 1 lets a word see itself and its two neighbours; rotary is RoPE, the position of RoFormer. A"
+            " causal mask lets a model notice order without any positions.",
         ),
         LabTable(
             title="one word in two sentences, BERT of two layers",
             header=("sentences", "word", "difference without positions", "difference with sinusoids"),
             rows=[(f"{first} / {second}", word, *found) for (first, second, word), found in sentences.items()],
+            note="In float32, whose rounding is about 1e-7: the first column is rounding. The tables above are in"
+            " float64, with rounding of about 1e-16.",
         ),
     ]
     notes = [
         "The slides call f(PX) = P f(X) “order does matter” on one slide and “order does not matter” on another. Two"
         " things have to be told apart: equivariant, f(PX) = P f(X), the outputs move with the inputs; invariant,"
         " f(PX) = f(X), nothing changes. Attention is equivariant, its mean is invariant. P need not swap two rows: any"
-        " reordering has PᵀP = I, which is all that is used."
+        " reordering has PᵀP = I, which is all that is used.",
+        "A recurrent network reads one word after another, and so has the order by construction. Self-attention has"
+        " lost it, until a position, a mask or a window gives it back.",
     ]
     return LabOutcome(tables=tables, figures=[_figure(residuals, plain[0], breaks)], checks=checks, notes=notes)
 

@@ -237,7 +237,17 @@ def run(parameters: PositionsParameters, seed: int, quick: bool) -> LabOutcome:
         rows = [[kind, *(str(found.validation(kind, step)) for step in at)] for kind in found.runs]
         table = LabTable(title="validation loss by step", header=["positions", *(f"{n:,}" for n in at)], rows=rows)
         tables.append(table)
-    return LabOutcome(tables=tables, figures=[_figure(found)], checks=_checks(found, quick))
+    notes = [
+        "A GPT of characters with one layer; nothing but its positions changes. Learned positions are a table with one"
+        " row for each place of training, and end there. Sinusoids are defined everywhere, but the model has not"
+        " learned to read those of later places. Rotary (RoPE, the position of RoFormer) and ALiBi act on the distance"
+        " of two characters. With none, one layer reads its own character and, of the earlier ones, which there are but"
+        " not where they stand; learned positions and sinusoids are hardly ahead of that at the trained length.",
+        "Blocks that do not overlap are read each by itself, so that the first character of a block is predicted from"
+        " nothing; windows that slide by half are scored on what is new in each, so that half a window stands before"
+        " it.",
+    ]
+    return LabOutcome(tables=tables, figures=[_figure(found)], checks=_checks(found, quick), notes=notes)
 
 
 def _checks(found: PositionComparison, quick: bool) -> list[LabCheck]:

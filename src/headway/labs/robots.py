@@ -79,16 +79,16 @@ def sentences_right(*, ordered: bool) -> float:
     return sum(max(each.values()) for each in answers.values()) / sum(each.total() for each in answers.values())
 
 
-def without_order(count: int, seed: int) -> list[tuple[str, str, float, float]]:
-    """T inputs, what is asked of them, and the share that is right with the inputs in order, and in no order."""
+def without_order(count: int, seed: int) -> list[tuple[str, str, float, float, float]]:
+    """T inputs, what is asked of them, the share that is right in order and in no order, and that of a guess."""
     places = torch.randn(TESTED, count, generator=torch.Generator().manual_seed(seed + 2000))
     robots = [robots_right(places, ordered=kept) for kept in (True, False)]
     pixels = [digits_right(torch.Generator().manual_seed(seed), ordered=kept) for kept in (True, False)]
     words = [sentences_right(ordered=kept) for kept in (True, False)]
     return [
-        (f"{count} robots", "how far is the farthest?", robots[0], robots[1]),
-        (f"{SIDE**2} pixels", "which digit? (the slide: birds)", pixels[0], pixels[1]),
-        ("5 words", "“The dog licks the owner”: who licks?", words[0], words[1]),
+        (f"{count} robots", "how far is the farthest? (the slide: searching)", robots[0], robots[1], 1 / count),
+        (f"{SIDE**2} pixels", "which digit? (the slide: birds)", pixels[0], pixels[1], 0.1),
+        ("5 words", "“The dog licks the owner”: who licks?", words[0], words[1], 1 / len(NOUNS)),
     ]
 
 
@@ -175,16 +175,17 @@ def run(parameters: RobotsParameters, seed: int, quick: bool) -> LabOutcome:
     ]  # fmt: skip
     tables = [
         LabTable(
-            title="does the order of T inputs matter? share of right answers of a reader",
-            header=("inputs", "what is asked", "inputs in order", "in no order (sorted)"),
+            title="does the order of T inputs matter? share of right answers",
+            header=("inputs", "what is asked", "inputs in order", "in no order", "by chance"),
             rows=rows,
-            note="Where nothing is lost in no order, order does not matter. Digits by the nearest of"
+            note="In no order: sorted by value, so that the place of an input says nothing of it. Where nothing is lost"
+            " then, order does not matter. Digits by the nearest of"
             f" {KNOWN_DIGITS:,} known pictures; words by the best answer there is.",
         ),
         LabTable(
             title=f"{count} robots, learned positions, {steps} steps",
-            header=("task", "target", "error / deviation", "change when shuffled / deviation",
-                    "spread of the position vectors"),
+            header=("task", "target", "error, in deviations of the target",
+                    "change when shuffled, in deviations", "spread of the position vectors"),
             rows=[(task, TASKS[task], values[0], values[1], values[2]) for task, values in found.items()],
             note="The vectors start as those of nn.Embedding, with a spread of about 1.",
         )

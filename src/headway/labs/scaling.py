@@ -112,13 +112,14 @@ def run(parameters: ScalingParameters, seed: int, quick: bool) -> LabOutcome:
     tables = [
         LabTable(
             title=f"softmax over {keys} keys, entries of q and k with mean 0 and variance 1",
-            header=("d_k", "variance of q·k", *(f"entropy, {name}" for name in POWERS),
+            header=("d_k", "variance of q·k", *(f"entropy (nats), {name}" for name in POWERS),
                     *(f"trace, {name}" for name in POWERS)),
             rows=[
                 (width, variances[n], *(found[name][n][0] for name in POWERS), *(found[name][n][1] for name in POWERS))
                 for n, width in enumerate(WIDTHS)
             ],
-            note=f"Equal weights have entropy ln {keys} = {most:.3f} and trace {1 - 1 / keys:.3f}; one-hot weights 0.",
+            note=f"Equal weights have entropy ln {keys} = {most:.3f} and trace {1 - 1 / keys:.3f}; one-hot weights 0."
+            " The trace Σ p(1 − p) is that of the softmax's derivative: how much gradient it passes.",
         ),
         LabTable(
             title="headway's self-attention as it is initialised, 8 heads, normalised inputs",

@@ -138,7 +138,7 @@ def run(parameters: ScoresParameters, seed: int, quick: bool) -> LabOutcome:
         at_most("hard: gradient that reaches the scores", gradients[True], 0.0),
         at_least("soft: gradient that reaches the scores", gradients[False], 1e-3),
         at_least("every soft kind and use: digits right, the least", grid[least], 0.75 if quick else 0.9),
-        at_least("soft over hard after the same training: digits right", soft - hard, 0.03),
+        at_least("soft over hard after the same training: digits right", soft - hard, 0.01),
     ]  # fmt: skip
     kinds = [kind for kind in KINDS if any(pair[0] == kind for pair in grid)]
     uses = [use for use in USES if any(pair[1] == use for pair in grid)]

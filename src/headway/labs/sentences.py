@@ -143,7 +143,7 @@ def run(parameters: SentencesParameters, seed: int, quick: bool) -> LabOutcome:
     counts = Counter(lines[True])
     endless = sum(len(line.split()) >= MAX_TOKENS for line in lines[True]) / count
     model, nats = trained[True][0], trained[True][1][-1]
-    tree = {words: next_words(model, words) for words in ("", "I", "I am", "I think therefore I")}
+    tree = {words: next_words(model, words) for words in ("", "I", "I am", "I think therefore I", SENTENCES[1])}
     checks = [
         within("loss in nats per word; no model can go below the first number", nats, FLOOR, 0.18),
         at_least("share of samples that are one of the three sentences", share[True], 0.99),
@@ -176,7 +176,10 @@ def run(parameters: SentencesParameters, seed: int, quick: bool) -> LabOutcome:
     )
     notes = [
         "Both models know which words stand at each position. Only the one that reads its own last word back can make"
-        " them fit together: past outputs must influence future outputs."
+        " them fit together: past outputs must influence future outputs. So there is an output for each place, and it"
+        " goes back in as the next input.",
+        "EOS (end of sequence) is one more token: it stands behind every sentence in training, and writing stops when"
+        " it is sampled.",
     ]
     figure = _figure({fed: losses for fed, (_, losses) in trained.items()}, tree, share)
     return LabOutcome(tables=tables, figures=[figure], checks=checks, notes=notes)
@@ -203,7 +206,7 @@ def _figure(losses: dict[bool, list[float]], tree: dict[str, dict[str, float]], 
     alt = (
         f"Left: loss by step, which comes down to {losses[True][-1]:.4f} nats per word with the words fed back and to"
         f" {losses[False][-1]:.3f} without. Right: the next word after START is I; after I it is am, like or think"
-        " with a third each; then it is certain."
+        " with a third each; then it is certain, and behind a whole sentence it is EOS."
     )
     return LabFigure(alt=alt, figure=figure)
 
