@@ -105,7 +105,7 @@ def test_the_time_left_is_by_the_median_of_the_steps(capsys, monkeypatch):
 
 def test_other_processes_are_told_where_threads_wait_for_each_other(monkeypatch):
     cpu = torch.device("cpu")
-    monkeypatch.setattr(devices, "_cores", lambda: 2)
+    monkeypatch.setattr(devices, "cores", lambda: 2)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(os, "getloadavg", lambda: (14.6, 3.0, 1.0))
     assert devices.load_hint(cpu).startswith("14.6 on 2 cores: others use this machine too, and threads wait")

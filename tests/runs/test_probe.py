@@ -85,7 +85,7 @@ def test_where_the_load_is_high_one_thread_is_measured(config, tmp_path, monkeyp
         return {}
 
     monkeypatch.setattr(Trainer, "advance", advance)
-    monkeypatch.setattr(devices, "_cores", lambda: 2)
+    monkeypatch.setattr(devices, "cores", lambda: 2)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -23,11 +23,6 @@ REPORTED = 1 << 20  # bytes between two reports
 ERRORS = {each.exit_code: each for each in (ConfigError, DataError, StorageError)}
 
 
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def each_unit(
     work: StoreWork, job: Job, units: Sequence[int], workers: int, advanced: Callable[[int, int], None]
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Protocol, Self
 
+from headway.cores import cores
 from headway.errors import ConfigError
 from headway.reliability import process, runs
 from headway.reliability.result import CampaignReport, RowResult
@@ -49,7 +50,7 @@ class CampaignConfig:
     seed: int = 0
     minutes: float | None = None  # None: MINUTES, or in the long form as long as it takes
     long: bool = False
-    workers: int = field(default_factory=lambda: processors())
+    workers: int = field(default_factory=cores)
     only: tuple[str, int] | None = None  # a row and the number of its one trial to repeat
     trials: int | None = None  # of each row at most
     tasks: Sequence[str] | None = None  # the tasks whose runs are made; None: all
@@ -65,11 +66,6 @@ class CampaignConfig:
         if self.minutes is not None:
             return self.minutes * 60
         return None if self.long else MINUTES * 60
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Stopped(BaseException):

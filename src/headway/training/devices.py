@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from headway.cores import cores, load
 from headway.counts import counted
 from headway.errors import AdviceWarning, ConfigError
 
@@ -38,19 +39,12 @@ def described(device: torch.device) -> str:
 
 def load_hint(device: torch.device) -> str:
     """What to do if others use this machine too: one thread may be faster than several. Nothing on an idle machine."""
-    threads, cores = torch.get_num_threads(), _cores()
-    load = os.getloadavg()[0]
-    if device.type != "cpu" or threads == 1 or load <= cores:
+    if device.type != "cpu" or torch.get_num_threads() == 1 or load() <= cores():
         return ""
     return (
-        f"{load:.1f} on {counted(cores, 'core')}: others use this machine too, and threads wait for each other; "
+        f"{load():.1f} on {counted(cores(), 'core')}: others use this machine too, and threads wait for each other; "
         "OMP_NUM_THREADS=1 before the command may be faster"
     )
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def device_memory(device: torch.device) -> int:

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol
 
+from headway.cores import cores
+
 RESTARTS = 3  # in a row without a new checkpoint
 POLL = 0.05  # seconds between two looks at the ranks
 STOPPED = 10.0  # seconds after which a stopped rank (SIGSTOP) is taken for lost
@@ -110,7 +112,6 @@ class Launcher:
         return path.stat().st_mtime_ns if path.exists() else 0
 
     def _start(self, attempt: int) -> None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         shared = {
             "WORLD_SIZE": str(self.count),
             "LOCAL_WORLD_SIZE": str(self.count),
@@ -119,7 +120,7 @@ class Launcher:
             "HEADWAY_SAVED": str(self.folder / "saved"),
             "GLOO_SOCKET_IFNAME": LOOPBACK,
             "NCCL_SOCKET_IFNAME": LOOPBACK,
-            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(cores // self.count, 1)),
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(max(cores() // self.count, 1)),
         }
         self.ranks = []
         for number in range(self.count):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.terminal import tell
+from headway.cores import cores
 from headway.counts import counted
 from headway.errors import ConfigError, DataError
 
@@ -79,7 +80,6 @@ def _prepared(arguments: Namespace, spec: Path) -> PreparedReport:
     from headway.cli.prepare_bar import PrepareBar
     from headway.data.store_documents import InputReading
     from headway.data.store_units import StoreSettings
-    from headway.data.store_workers import processors
     from headway.data.store_writer import prepare_store
 
     data = _data(arguments)
@@ -95,7 +95,7 @@ def _prepared(arguments: Namespace, spec: Path) -> PreparedReport:
             Path(arguments.out).expanduser(),
             settings,
             tokenizer=None if arguments.tokenizer is None else _tokenizer(Path(arguments.tokenizer).expanduser()),
-            workers=arguments.workers or processors(),
+            workers=arguments.workers or cores(),
             verify=arguments.verify,
             watcher=bar,
         )
