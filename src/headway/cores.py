@@ -23,8 +23,9 @@ def let_threads_sleep() -> None:
 
     Call it before torch is imported. Its threads meet a thousand times in a step, and the first to arrive waits in a
     loop, for milliseconds, on a core that the others need. Beside two processes on two cores, the median step of a
-    small transformer took 0.18 and 2.9 s so, and 0.12 and 0.09 s with this; on an idle machine it takes up to a tenth
-    longer with this, and is left as it was. Results are the same. GNU's OpenMP reads the variable, which PyTorch has on Linux.
+    small transformer took 0.18 and 2.9 s so, and 0.12 and 0.09 s with this. On an idle machine it takes up to a tenth
+    longer with this, and is left as it was. Results are the same. GNU's OpenMP reads the variable, which PyTorch has
+    on Linux.
     """
     if load() >= ANOTHER and "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)

@@ -114,5 +114,11 @@ def test_the_column_of_a_table_can_be_named_and_has_to_be_where_it_is_not_clear(
     assert main(["classify", str(run), str(path), "--text", "2"]) == 0
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["a long comment", "bad bad film"]
     assert main(["classify", str(run), str(path), "--text", "none"]) == 3
+    other = tmp_path / "other.csv"
+    other.write_text("id,comment\n1,fine and good\n2,bad bad film\n")
+    capsys.readouterr()
+    assert main(["classify", str(run), str(other)]) == 0
+    said = f"note: {other} has no column text, as the run's training data had; its column comment is read\n"
+    assert said in capsys.readouterr().err
     assert main(["classify", str(run), "a film", "--text", "2"]) == 2
     assert "--text 2 names a column of a table: pass one file" in capsys.readouterr().err

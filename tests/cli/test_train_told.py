@@ -214,6 +214,17 @@ def test_an_image_size_that_both_set_stays_an_error(tmp_path, capsys):
     assert "task.size=64, model.image=32: expected the same" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("changes", [[], ["--model.patches", "patches", "--model.local", "false"]])
+def test_a_model_that_cannot_be_exported_is_told_before_it_is_trained(changes, tmp_path, capsys):
+    """A newcomer had to train photos twice, since `headway export` refused the first model."""
+    words = ["--data", "shapes", "--train.steps", "2", "--out", str(tmp_path / "run"), "--dry-run"]
+    assert main(["train", "sl-vit-tiny", *words, *changes]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    refusal = "export not to a folder of Hugging Face: ViT has no equivalent of patches="
+    assert (refusal in said) == (not changes)
+    assert ("train with --model.patches patches --model.local false" in said) == (not changes)
+
+
 def test_an_error_of_the_data_is_not_preceded_by_an_empty_line(tmp_path, capsys, monkeypatch):
     """TRIALS B friction 2."""
     monkeypatch.chdir(tmp_path)

@@ -168,6 +168,16 @@ def test_a_text_that_is_the_name_of_a_file_is_told(tmp_path, capsys):
     )
 
 
+def test_a_picture_is_not_advised_as_lines_and_a_file_that_is_missing_is_told(tmp_path, capsys):
+    picture = tmp_path / "cat.jpg"
+    picture.write_bytes(b"\xff\xd8\xff\xe0\0\x10JFIF\0")
+    note_files([str(picture), "new.de", "a man sleeps .", "e.g.", "3.14"], "classify")
+    assert capsys.readouterr().err == (
+        f"headway: note: {picture} is not a file of text, and its name is taken for the text\n"
+        "headway: note: there is no file new.de; it is taken for the text\n"
+    )
+
+
 def test_a_name_of_the_hub_gets_the_commands_that_fetch_and_read_it(tmp_path, monkeypatch, capsys):
     """TRIALS B friction 10: a hub name was refused without advice."""
     monkeypatch.chdir(tmp_path)

@@ -125,7 +125,7 @@ def test_ample_time_is_not_filled_with_more_than_the_recipe_or_ten_epochs(clock,
     monkeypatch.setattr(Clock, "rate", 1e-12)
     recipe, found = fitted("gpt-char", 7200)
     assert found.config.train.steps == recipe.train.steps
-    assert "end earlier" in found.facts["budget"]
+    assert "end before the time" in found.facts["budget"]
 
 
 def test_a_validation_that_takes_most_of_the_time_is_refused(clock, monkeypatch):

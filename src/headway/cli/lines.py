@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,9 @@ from headway.errors import DataError, HeadwayError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+FILE_NAME = re.compile(r"[\w./~-]+\.[A-Za-z][A-Za-z0-9]{1,4}")  # one word with an ending, such as new.de
+BEGINNING = 1024  # bytes of a file that are looked at
 
 
 def stdin_lines() -> Iterator[str]:
@@ -34,11 +39,26 @@ def stdin_lines() -> Iterator[str]:
     yield from decoded_lines(stream, "stdin")
 
 
-def note_files(texts: Iterable[str], verb: str) -> None:
-    """Say on stderr that a text which is the name of a file is taken as it stands."""
+def note_files(texts: Iterable[str], verb: str = "") -> None:
+    """Say on stderr that a text is taken as it stands which is the name of a file, or reads as the name of one.
+
+    `verb` is what the command does to the lines of a file on stdin, empty if it reads none.
+    """
     for text in texts:
         if os.path.isfile(text):
-            tell(f"note: {text} is a file, and its name is taken for the text; pass < {text} to {verb} its lines")
+            kind, advice = "a file", f"; pass < {text} to {verb} its lines" if verb else ""
+            if not _is_text(text):
+                kind, advice = "not a file of text", ""
+            tell(f"note: {text} is {kind}, and its name is taken for the text{advice}")
+        elif FILE_NAME.fullmatch(text):
+            tell(f"note: there is no file {text}; it is taken for the text")
+
+
+def _is_text(path: str) -> bool:
+    """Whether the beginning of a file holds no byte that no text has; a file that cannot be read counts as text."""
+    with suppress(OSError), open(path, "rb") as file:
+        return b"\0" not in file.read(BEGINNING)
+    return True
 
 
 def blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

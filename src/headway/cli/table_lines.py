@@ -48,6 +48,7 @@ def lines_of_table(path: Path, data: DataConfig, column: str | None) -> Iterator
             wanted = " and ".join(columns)
             how = "" if data.text2 else "; name the one to classify with --text"
             raise DataError(f"{path}: no column {wanted}; there are: {listed(table.columns)}{how}")
+        tell(f"note: {path} has no column {data.text}, as the run's training data had; its column {found} is read")
         columns = (found,)
     empty: list[str] = []
     for number, cells in enumerate(read_rows(path, *columns, errors=data.errors, numbers=True), start=1):

@@ -185,8 +185,10 @@ class _Fit:
         free = (1 - SPARED) * self.seconds - elapsed - aside
         possible = max(int(free / chosen.step), 1)
         epoch = max(task.order.batches() * recipe.batch_tokens / (chosen.batch_tokens * chosen.accumulate), 1)
-        longest = math.ceil(max(recipe.steps / share, MOST_EPOCHS * epoch))
+        in_recipe, in_epochs = recipe.steps / share, MOST_EPOCHS * epoch
+        longest = math.ceil(max(in_recipe, in_epochs))
         steps = min(possible, longest)
+        end = "the recipe's steps" if in_recipe >= in_epochs else counted(MOST_EPOCHS, "epoch")
         train = replace(recipe, steps=steps, batch_tokens=chosen.batch_tokens, accumulate=chosen.accumulate)
         if not is_set("train.learning_rate", self.fixed):
             factor = max(share**recipe.optimiser.batch_exponent, LEAST_RATE)
@@ -195,7 +197,7 @@ class _Fit:
         expected = elapsed + steps * chosen.step + aside
         return FittedRun(
             config=config,
-            facts=self._facts(config, chosen, expected, steps < possible),
+            facts=self._facts(config, chosen, expected, end if steps < possible else ""),
             step=chosen.step,
             aside=aside,
             replanned=lambda step, gone: self.result(replace(chosen, step=step), gone),
@@ -211,7 +213,7 @@ class _Fit:
             return train
         return with_warmup(train, max(train.schedule.warmup, min(LEAST_WARMUP, train.steps // 5)), self.fixed)
 
-    def _facts(self, config: RunConfig, chosen: _Choice, expected: float, ends_early: bool) -> dict[str, str]:
+    def _facts(self, config: RunConfig, chosen: _Choice, expected: float, ends_early: str) -> dict[str, str]:
         train, unit = config.train, self.config.task.batch_unit
         batch = f"{train.batch_tokens * train.accumulate:,} {unit}"
         why = [f"a step of {batch} takes {duration(chosen.step)}, a validation {duration(chosen.validation)}"]
@@ -219,7 +221,7 @@ class _Fit:
             why.append(f"the machine is busy: {duration(chosen.computed)} of a step are computed, the rest is waiting")
         why += self.tried[:1]
         if ends_early:
-            why.append(f"the recipe, or {counted(MOST_EPOCHS, 'epoch')}, end earlier")
+            why.append(f"{ends_early} end before the time")
         elif train.steps < LEAST_STEPS:
             why.append(f"a model hardly learns in fewer than {LEAST_STEPS} steps: allow more time")
         changed = [*_changes(self.config.model, config.model), differences(self.config.train, train)]

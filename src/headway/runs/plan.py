@@ -72,9 +72,17 @@ def plan_of(
         **({"load": load} if load else {}),
         "memory": f"{size(states)} for weights, gradients and optimiser, and what a batch needs on top",
         "writes to": f"{folder}, a checkpoint of {size(saved)} every {often}, keeping {train.keep}",
+        **({"export": f"not to a folder of Hugging Face: {refused}"} if (refused := _export_refusal(config)) else {}),
         "to stop": "Ctrl-C saves and stops; the same command with --resume goes on",
     }
     return TrainingPlan(config=config, facts=facts | dict(more or {}))
+
+
+def _export_refusal(config: RunConfig) -> str:
+    """Why a run of this config cannot be exported, although others of its task can; empty if it can."""
+    from headway.interop.families import export_refusal
+
+    return export_refusal(config.model) if "export" in config.task.pipeline_class().can(config.model) else ""
 
 
 def _each_of(ranks: int) -> str:

@@ -17,7 +17,7 @@ from headway.data.table_columns import UnclearLabelError
 from headway.errors import ConfigError, DataError, shown
 from headway.tasks.registry import TASKS
 
-FORMS = "`headway help train` names the forms of data (all: docs, “Which data forms are recognised”)"
+FORMS = "`headway help train` names the forms of data (all: docs/training.md, “Which data forms are recognised”)"
 SHOWN = 8  # names of what a folder holds
 LANGUAGES = {"data.source": "--source", "data.target": "--target"}  # options of parallel text
 

@@ -97,7 +97,8 @@ def execute(arguments: Namespace) -> None:
     if arguments.json:
         print(json.dumps(_strict({"split": report.split, "steps": steps, **report.values}), allow_nan=False))
         return
-    mean = f"the mean of steps {steps}" if len(found.steps) > 1 else f"step {steps}"
+    each = " and ".join(f"{step:,}" for step in found.steps)
+    mean = f"the mean of steps {each}" if len(found.steps) > 1 else f"step {each}"
     console = report_console(arguments.out, arguments.plot)
     about = {"run": f"{arguments.run} ({found.task.title})", "split": report.split, "checkpoint": mean}
     console.print(render.facts(about))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headway.cli import options
+from headway.cli.lines import note_files
 from headway.errors import ConfigError, NoRunError, ServeError
 
 HELP = "one offline HTML file: what the model did with this input; or a live page that runs the model"
@@ -77,6 +78,8 @@ def execute(arguments: Namespace) -> None:
     if beside is not None and beside.isdecimal() and not Path(beside).exists():
         beside = int(beside)
     run = load_run(arguments)
+    if arguments.input is not None and not run.pipeline.reads_files:
+        note_files([arguments.input])
     page = run.look(
         arguments.input,
         open=arguments.open,

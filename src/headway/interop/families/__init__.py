@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from headway.errors import ConfigError
@@ -78,15 +77,32 @@ def export_config(
     raise refused[0]
 
 
-def can_export(config: ModelConfig) -> bool:
-    """Whether some family can write a model of this config, whatever its head and its special tokens are."""
+def export_refusal(config: ModelConfig) -> str:
+    """Why no family can write a model of this config, with any head and any special tokens; empty if one can."""
     tokens = GenerationTokens(start=0, stop=(0,), pad=0)
     heads: tuple[Head | None, ...] = (None, "span", "choice")
+    refusal = ""
     for head in heads:
-        with suppress(ConfigError):
+        try:
             export_config(config, tokens, head=head)
-            return True
-    return False
+        except ConfigError as error:
+            refusal = refusal or str(error)
+        else:
+            return ""
+    return refusal
 
 
-__all__ = ["FAMILIES", "architectures_of", "can_export", "export_config", "export_families", "family_of"]
+def can_export(config: ModelConfig) -> bool:
+    """Whether some family can write a model of this config."""
+    return not export_refusal(config)
+
+
+__all__ = [
+    "FAMILIES",
+    "architectures_of",
+    "can_export",
+    "export_config",
+    "export_families",
+    "export_refusal",
+    "family_of",
+]
