@@ -358,5 +358,6 @@ def split_of(splits: Mapping[str, Any], wanted: str | None) -> str:
 def named_split(splits: Mapping[str, S], name: str) -> S:
     """The split of this name. Raises DataError for an unknown one."""
     if name not in splits:
-        raise DataError(f"no split {name!r}, there are {', '.join(splits)}")
+        advice = "; a file or folder named test becomes one" if name == "test" else ""
+        raise DataError(f"no split {name!r}, there are {', '.join(splits)}{advice}")
     return splits[name]

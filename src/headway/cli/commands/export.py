@@ -45,7 +45,7 @@ def execute(arguments: Namespace) -> None:
     for name in proof.left_out:
         tell(f"note: {name} has no place in {proof.family} and is left out")
     if proof.zeros:
-        tell(f"note: written as zeros: {counted(proof.zeros, 'bias', 'biases')} that this run lacks")
+        tell(f"note: written as zeros: {counted(proof.zeros, 'bias', 'biases')} that this run lacks; they add nothing")
     tell(
         f"{proof.family}; loaded again by {proof.reloaded_with}: largest difference "
         f"{proof.largest_difference:.2g} of logits up to {proof.largest_logit:.3g} (allowed: {proof.bound:.2g})"

@@ -29,7 +29,8 @@ UNIT = "texts"
 MISTAKES = 5
 FEW_TEXTS = (
     "it has too few texts to learn from random weights; begin with an encoder that has read more "
-    "(`headway train --init RUN`), or train on more texts"
+    "(`headway import FOLDER` makes a run of a Hugging Face model, `headway train --init RUN` begins with it), or "
+    "train on more texts"
 )
 
 
