@@ -111,6 +111,7 @@ class Panel {
     everyHead: () => void this.look({}, { every_head: true }),
     checkpoints: () => this.checkpoints,
     overTraining: () => void this.look({}, { over_training: true }),
+    follow: (look, number) => this.server.origin(look, number),
   };
 
   constructor(private readonly server: LiveSource) {

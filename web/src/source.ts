@@ -1,7 +1,7 @@
 // Where the page's numbers come from: the file itself, or a server on this machine that runs the model.
 
 import type { BoardData, BoardNews } from "./core/board.ts";
-import type { Ablated, Payload } from "./core/payload.ts";
+import type { Ablated, NumberChoice, OriginEntry, Payload } from "./core/payload.ts";
 import type { Sampling } from "./core/sampling.ts";
 import type { Values } from "./core/state.ts";
 
@@ -59,6 +59,7 @@ export interface LiveSource extends Source {
     sampling: Sampling & { seed: number; max_tokens: number },
     signal: AbortSignal,
   ): AsyncIterable<Written>;
+  origin(look: string, number: NumberChoice): Promise<OriginEntry>;
   save(look: string, state: Partial<Values>): Promise<Blob>;
 }
 
@@ -91,6 +92,10 @@ export class ServerSource implements LiveSource {
 
   async look(request: LookRequest, signal?: AbortSignal): Promise<Payload> {
     return (await this.asked("POST", "/page/look", request, signal)).json();
+  }
+
+  async origin(look: string, number: NumberChoice): Promise<OriginEntry> {
+    return (await this.asked("POST", "/page/number", { look, ...number })).json();
   }
 
   async save(look: string, state: Partial<Values>): Promise<Blob> {

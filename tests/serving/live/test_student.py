@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,21 +67,66 @@ def shown(page: Any) -> dict[str, Any]:
     """Numbers of many kinds, as they are printed."""
     titles = (
         "From products to weights",
+        "One product, dimension by dimension",
+        "Where a component comes from",
         "What is written next",
+        "Where a logit comes from",
         "What a draw chooses from",
         "Before, after, difference",
     )
     return {title: table(page, title) for title in titles}
 
 
-def test_a_student_types_branches_switches_off_recomputes_and_saves(browser, live, tmp_path):
-    seen = visit(browser, live(copier(), "the small cat"))
+def recomputed(page: Any, title: str) -> float:
+    """The sum that a reader makes of the products in a table; each is checked, and PyTorch's number is the same."""
+    rows = table(page, title)
+    products = [row for row in rows if row[1]]
+    for _, x, weight, product in products:
+        assert number(x) * number(weight) == pytest.approx(number(product), rel=2e-4)
+    told = {row[0]: number(row[3]) for row in rows if not row[1]}
+    size = sum(abs(number(row[3])) for row in products)
+    total = sum(number(row[3]) for row in products) + told.get("bias", 0.0)
+    for name in ("sum", "PyTorch"):
+        assert total == pytest.approx(told[name], abs=1e-4 * size)
+    return total
+
+
+def follows(page: Any) -> None:
+    """Opens the arithmetic of the chosen weight, and recomputes it down to the weights of the model."""
+    rows = table(page, "From products to weights")
+    total = sum(math.exp(number(row[5])) for row in rows if row[4] == "yes")
+    for row in rows:
+        assert math.exp(number(row[5])) / total == pytest.approx(number(row[6]), rel=2e-3)
+    # The product of the query with the key that has most weight, and of that product its largest part.
+    best = max(rows, key=lambda row: number(row[6]))
+    parts = table(page, "One product, dimension by dimension")
+    size = sum(abs(number(row[3])) for row in parts)
+    assert sum(number(row[3]) for row in parts) == pytest.approx(number(best[1]), abs=1e-3 * size)
+    largest = max(range(len(parts)), key=lambda n: abs(number(parts[n][3])))
+    for part, column in (("q", 1), ("k", 2)):
+        cells = page.locator("[data-figure=product] svg rect.line")
+        cells.nth(largest if part == "q" else len(parts) + largest).click()
+        page.wait_for_selector(f"[data-figure=component] p:has-text('dimension {largest + 1}, ')")
+        name = "query" if part == "q" else "key"
+        page.wait_for_selector(f"[data-figure=component] p:has-text('{name} of')")
+        value = recomputed(page, "Where a component comes from")
+        assert value == pytest.approx(number(parts[largest][column]), rel=1e-3, abs=1e-3)
+    # And the logit of the likeliest token.
+    page.click("[data-figure=logit] .tab")
+    page.wait_for_selector("[data-figure=logit] svg")
+    said = number(table(page, "What is written next")[0][1])
+    assert recomputed(page, "Where a logit comes from") == pytest.approx(said, rel=1e-3, abs=1e-3)
+
+
+def studies(browser: Any, live: Live, sentence: str, folder: Path) -> None:
+    """A student's path: types, branches at the second word, switches off a head, recomputes, saves, opens the file."""
+    seen = visit(browser, live)
     page = seen.page
     assert not seen.faults
     # Types a sentence: the model runs, without a button.
-    seen.after(lambda: page.fill("#live-input", SENTENCE))
-    assert page.inner_text("h1").startswith(SENTENCE)
-    assert page.locator("main .sequence .token").all_inner_texts()[:3] == ["the", "red", "house"]
+    seen.after(lambda: page.fill("#live-input", sentence))
+    assert page.inner_text("h1").startswith(sentence)
+    assert page.locator("main .sequence .token").all_inner_texts()[:3] == sentence.split()[:3]
     first = page.locator(".panel .tokens .token").all_inner_texts()
     # Branches at the second word.
     page.locator(".panel .tokens .token").nth(1).click()
@@ -90,31 +136,26 @@ def test_a_student_types_branches_switches_off_recomputes_and_saves(browser, liv
     branch = page.locator(".panel .tokens .token").all_inner_texts()
     assert branch[0] == first[0]
     assert branch[1] == chosen != first[1]
-    branch = [piece for piece in branch if piece != "</s>"]
     # Finds the head that aligns, switches it off, and sees the translation change.
     ranking = page.locator("figure", has=page.locator("figcaption:text-is('Which heads attend there')"))
     labels = ranking.locator("[role=option]").evaluate_all("options => options.map(each => each.ariaLabel)")
     page.click("#live-off")
     for label in labels:  # of those that look there, the one that the translation needs
-        head = int(re.search(r"head (\d+)", label)[1]) - 1  # type: ignore[index]
-        part = page.locator(f".panel .map [data-part='decoder.layers.0.cross'][data-head='{head}']")
+        layer, head = (int(n) - 1 for n in re.search(r"(\d+), head (\d+)", label).groups())  # type: ignore[union-attr]
+        part = page.locator(f".panel .map [data-part='decoder.layers.{layer}.cross'][data-head='{head}']")
         seen.after(part.click)
-        assert page.inner_text("#said-before") == " ".join(branch)
+        assert page.inner_text("#said-before").split()[:2] == branch[:2]
         if page.inner_text("#said-after") != page.inner_text("#said-before"):
             break
         seen.after(part.click)
     assert page.inner_text("#said-after") not in ("", page.inner_text("#said-before"))
     assert page.locator(".panel .tray .token").count() == 1
-    # Opens the arithmetic of a weight, and recomputes it from what is shown.
-    rows = table(page, "From products to weights")
-    total = sum(math.exp(number(row[5])) for row in rows if row[4] == "yes")
-    for row in rows:
-        assert math.exp(number(row[5])) / total == pytest.approx(number(row[6]), rel=2e-3)
+    follows(page)
     # Saves the view, and opens the file without a network: the same numbers.
     live_numbers = shown(page)
     with page.expect_download() as download:
         page.click("#live-save")
-    path = tmp_path / "look.html"
+    path = folder / "look.html"
     download.value.save_as(path)
     assert not seen.faults
     offline = browser.new_context(offline=True, viewport={"width": 1440, "height": 900}).new_page()
@@ -126,6 +167,10 @@ def test_a_student_types_branches_switches_off_recomputes_and_saves(browser, liv
     assert all(url.startswith(("file:", "blob:", "data:")) for url in asked)
     offline.context.close()
     page.context.close()
+
+
+def test_a_student_types_branches_switches_off_recomputes_and_saves(browser, live, tmp_path):
+    studies(browser, live(copier(), "the small cat"), SENTENCE, tmp_path)
 
 
 def test_a_language_model_writes_on_and_the_sliders_ask_nothing(browser, live):
@@ -157,6 +202,9 @@ def test_the_live_page_keeps_nobody_out(browser, live, width, scheme):
     size = {"width": width, "height": 900}
     seen = visit(browser, live(translator(), SENTENCE), viewport=size, color_scheme=scheme)
     page = seen.page
+    for figure in ("component", "logit"):
+        page.click(f"[data-figure={figure}] .tab")
+        page.wait_for_selector(f"[data-figure={figure}] svg")
     page.click("#live-off")
     seen.after(page.locator(".panel .map [data-part='decoder.layers.1.cross'][data-head='1']").click)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
