@@ -48,7 +48,8 @@ export function choices(
 /** Arrow keys move the focus among the buttons or links of a group, which is one stop of the tab key.
  *
  * Up and down go to the same place of the row before and after, where the buttons stand in rows (`.row`). With
- * `press` the button that is reached is pressed as well. */
+ * `press` the button that is reached is pressed as well. To be called once for a group; what it gives settles which
+ * button is the stop, whenever the buttons or what is pressed have changed. */
 export function roving(group: HTMLElement, { press = true }: { press?: boolean } = {}): () => void {
   const buttons = () => [...group.querySelectorAll<HTMLElement>("button, a[href]")].filter((button) => !button.hidden);
   const settle = (chosen: HTMLElement | undefined) => {

@@ -59,6 +59,7 @@ class Panel {
   private readonly text = new WrittenText((id) => void this.write(id));
   private readonly mapHolder = el("div", { id: "model" }); // where a tour finds it
   private readonly tray = el("div", { class: "tray", role: "group", "aria-label": "What is changed" });
+  private readonly settleTray = roving(this.tray, { press: false });
   private readonly result = el("div", {});
   private readonly instead = el(
     "select",
@@ -437,7 +438,7 @@ class Panel {
       el("span", { class: "note" }, "the figures show"),
       ...tabs,
     );
-    roving(this.tray, { press: false })();
+    this.settleTray();
   }
 
   private drawChange(page: Page): void {

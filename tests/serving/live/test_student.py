@@ -196,6 +196,23 @@ def test_a_language_model_writes_on_and_the_sliders_ask_nothing(browser, live):
     page.context.close()
 
 
+def test_an_arrow_moves_by_one_however_often_the_model_has_run(browser, live):
+    seen = visit(browser, live(translator(), "the small cat"))
+    page = seen.page
+    page.click("#live-off")
+    for head in ("0", "1"):
+        seen.after(page.locator(f".panel .map [data-part='decoder.layers.1.cross'][data-head='{head}']").click)
+    focused = "[...document.activeElement.parentElement.querySelectorAll('button')].indexOf(document.activeElement)"
+    for group in (".panel .tokens", ".panel .next", ".panel .tray"):
+        assert page.locator(f"{group} button").count() > 2
+        page.locator(f"{group} button").first.focus()
+        for step in (1, 2):
+            page.keyboard.press("ArrowRight")
+            assert page.evaluate(focused) == step, group
+    assert not seen.faults
+    page.context.close()
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_live_page_keeps_nobody_out(browser, live, width, scheme):
