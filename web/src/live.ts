@@ -1,13 +1,14 @@
 // The live page: type a text and the model runs; write on, branch, switch parts off, patch, compare, save.
 
 import { change, changedParts, placeName } from "./change.ts";
-import { el, shortened, swap, visible } from "./dom.ts";
+import { EditForms } from "./edits.ts";
+import { el, shortened, visible } from "./dom.ts";
 import { COUNT, WrittenText } from "./written.ts";
 import { placeOfLast, prefixOf } from "./core/branch.ts";
 import { replaced } from "./core/span.ts";
 import { modelMap, partName, type ModelMap, type Switches } from "./map.ts";
-import { roving } from "./keyboard.ts";
 import { saved } from "./export.ts";
+import { Tray, type Shown, type Undoable } from "./tray.ts";
 import { View } from "./view.ts";
 import { Page } from "./page.ts";
 import type { Ablated, Payload } from "./core/payload.ts";
@@ -18,7 +19,6 @@ import type { Choice, LiveSource, LookRequest, Run } from "./source.ts";
 import type { Values } from "./core/state.ts";
 
 const PAUSE = 150; // milliseconds after the last key until the model runs
-type Shown = "before" | "after";
 
 export async function live(server: LiveSource): Promise<void> {
   try {
@@ -58,8 +58,7 @@ class Panel {
   private readonly status = el("p", { class: "note", id: "live-status", role: "status" }, "connecting …");
   private readonly text = new WrittenText((id) => void this.write(id));
   private readonly mapHolder = el("div", { id: "model" }); // where a tour finds it
-  private readonly tray = el("div", { class: "tray", role: "group", "aria-label": "What is changed" });
-  private readonly settleTray = roving(this.tray, { press: false });
+  private readonly tray = new Tray((which) => void this.showSide(which));
   private readonly result = el("div", {});
   private readonly instead = el(
     "select",
@@ -69,35 +68,10 @@ class Panel {
     el("option", { value: "zero here" }, "zeros, at the chosen token"),
     el("option", { value: "mean here" }, "their mean, at the chosen token"),
   );
-  private readonly chosen = el("output", { id: "live-chosen" });
-  private readonly by = el("input", {
-    type: "text",
-    id: "live-by",
-    dir: "auto",
-    "aria-label": "The text to put there",
+  private readonly edits = new EditForms({
+    replace: (text) => this.edit(text),
+    patch: (input, oneHead) => this.patchChosen(input, oneHead),
   });
-  private readonly editing = el(
-    "form",
-    {
-      class: "control",
-      onsubmit: (event: Event) => {
-        event.preventDefault();
-        this.edit();
-      },
-    },
-    el("span", {}, "Replace the chosen token"),
-    this.chosen,
-    el("span", {}, "by"),
-    this.by,
-    el("button", { class: "quiet", id: "live-replace" }, "Replace"),
-  );
-  private readonly patched = el(
-    "select",
-    { id: "live-patched", "aria-label": "What is patched" },
-    el("option", { value: "all" }, "the chosen attention"),
-    el("option", { value: "head" }, "the chosen head"),
-  );
-  private readonly other = el("input", { type: "text", id: "live-other", dir: "auto" });
   private checkpoints = 0;
   private beside: Choice | null = null; // what the look is compared with
   private readonly second = new Second((choice) => {
@@ -179,23 +153,10 @@ class Panel {
         el("label", { for: "live-instead" }, "outputs become"),
         this.instead,
         this.second.node,
-        el(
-          "details",
-          {},
-          el("summary", {}, "Edit a token, or patch from another input"),
-          this.editing,
-          el(
-            "div",
-            { class: "control" },
-            this.patched,
-            el("label", { for: "live-other" }, "from"),
-            this.other,
-            button("Patch", "live-patch", () => this.patchChosen()),
-          ),
-        ),
+        this.edits.node,
       ),
       this.mapHolder,
-      this.tray,
+      this.tray.node,
       this.result,
     );
   }
@@ -222,11 +183,11 @@ class Panel {
   }
 
   /** Put another text in place of the chosen token, and compare with the input as it was. */
-  private edit(): void {
+  private edit(by: string): void {
     const page = this.view.page,
       name = page && this.typedSequence(page);
     if (!page || !name) return;
-    const text = replaced(this.given, page.payload.sequences[name].tokens, page.state.get(`at.${name}`), this.by.value);
+    const text = replaced(this.given, page.payload.sequences[name].tokens, page.state.get(`at.${name}`), by);
     if (text === null || !text.trim()) {
       this.tell("This token is not a part of the input's text: change the input itself.", true);
       return;
@@ -289,12 +250,11 @@ class Panel {
     this.map.settle();
     this.text.show(page);
     const name = this.typedSequence(page);
-    this.editing.hidden = !name;
     page.state.on(page.looked(), () => {
-      if (name) this.chosen.textContent = visible(page.payload.sequences[name].tokens[page.state.get(`at.${name}`)]);
+      this.edits.show(name && visible(page.payload.sequences[name].tokens[page.state.get(`at.${name}`)]));
       this.map?.settle();
     });
-    this.drawTray();
+    this.tray.show(this.changes(), this.shown);
     this.drawChange(page);
   }
 
@@ -375,70 +335,49 @@ class Panel {
     await this.look();
   }
 
-  private patchChosen(): void {
+  private patchChosen(input: string, oneHead: boolean): void {
     const page = this.view.page,
       { tap } = page?.attention?.entry ?? {},
-      head = this.patched.value === "head" && page ? page.state.get("head") : null;
-    if (!tap || !this.other.value.trim()) {
+      head = oneHead && page ? page.state.get("head") : null;
+    if (!tap || !input.trim()) {
       this.tell("Choose a part on the map, and type the other input first.", true);
       return;
     }
-    this.patch = { input: this.other.value, parts: [tap], head };
+    this.patch = { input, parts: [tap], head };
     this.look();
   }
 
-  private drawTray(): void {
-    const chip = (label: string, remove: () => void) =>
-      el("button", { type: "button", class: "token", "aria-label": `Undo: ${label}`, onclick: remove }, `${label} ✕`);
-    const chips = this.ablated.map((each) =>
-      chip(
-        `${partName(each.part, each.head)} ${each.instead === "mean" ? "mean" : "off"}${placeName(each.place)}`,
-        () => this.undo(each),
-      ),
-    );
-    const { patch, original } = this;
+  /** What is changed now, each change with how to undo it. */
+  private changes(): Undoable[] {
+    const { patch, original } = this,
+      found: Undoable[] = this.ablated.map((each) => ({
+        label: `${partName(each.part, each.head)} ${each.instead === "mean" ? "mean" : "off"}${placeName(each.place)}`,
+        undo: () => this.undo(each),
+      }));
     if (original !== null)
-      chips.push(
-        chip(`edited: ${shortened(original, 24)}`, () => {
+      found.push({
+        label: `edited: ${shortened(original, 24)}`,
+        undo: () => {
           this.read(original, null);
           void this.look();
-        }),
-      );
+        },
+      });
     if (patch)
-      chips.push(
-        chip(`${patch.parts.map((part) => partName(part, patch.head)).join(", ")} patched`, () => {
+      found.push({
+        label: `${patch.parts.map((part) => partName(part, patch.head)).join(", ")} patched`,
+        undo: () => {
           this.patch = null;
           this.look();
-        }),
-      );
-    if (!chips.length) {
-      this.tray.replaceChildren();
-      return;
-    }
-    const tabs = (["before", "after"] as const).map((which) =>
-      el(
-        "button",
-        {
-          type: "button",
-          class: "tab",
-          "aria-pressed": String(this.shown === which),
-          onclick: async () => {
-            if (!this.plain) this.plain = await this.server.look(this.request(false));
-            this.shown = which;
-            this.show();
-          },
         },
-        which,
-      ),
-    );
-    swap(
-      this.tray,
-      ...chips,
-      el("span", { class: "grow" }),
-      el("span", { class: "note" }, "the figures show"),
-      ...tabs,
-    );
-    this.settleTray();
+      });
+    return found;
+  }
+
+  /** Show the figures of the input as it was, or with the changes. */
+  private async showSide(which: Shown): Promise<void> {
+    if (!this.plain) this.plain = await this.server.look(this.request(false));
+    this.shown = which;
+    this.show();
   }
 
   private drawChange(page: Page): void {
