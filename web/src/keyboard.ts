@@ -55,6 +55,7 @@ export function roving(group: HTMLElement, { press = true }: { press?: boolean }
   const settle = (chosen: HTMLElement | undefined) => {
     for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
   };
+  group.tabIndex = -1; // Firefox stops at what scrolls, and here one of the buttons is the stop
   group.addEventListener("keydown", (event) => {
     const all = buttons(),
       at = all.indexOf(document.activeElement as HTMLElement);
