@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.inspection.page.test_browser import barriers
+from tests.pages import until
 from tests.serving.live.conftest import Live, copier, translator, writer
 
 SENTENCE = "the red house sees a small cat"
@@ -249,3 +250,32 @@ def test_hostile_text_stays_text(browser, live):
     assert re.sub(r"\s", "", seen.page.url).endswith("/#") or "#" in seen.page.url
     assert not seen.faults
     seen.page.context.close()
+
+
+def test_the_live_page_in_firefox(firefox, live):
+    """Types, switches a head off, and follows a number back, with the keys alone."""
+    server = live(copier(), "the small cat")
+    page = firefox.open(server.address, width=1440)
+    looked = "(n) => Number(document.documentElement.dataset.looked ?? 0) >= n && document.querySelector('.badge.good')"
+    until(page, f"{looked} !== null", 1)
+    page.evaluate("document.getElementById('live-input').focus()")
+    page.keyboard.press("End")
+    page.keyboard.press("s")
+    page.keyboard.press("Enter")
+    until(page, f"{looked} !== null", 2)
+    assert page.evaluate("document.querySelector('h1').textContent").startswith("the small cats")
+    page.evaluate("document.getElementById('live-off').focus()")
+    page.keyboard.press("Enter")
+    page.evaluate("document.querySelector('.panel .map [data-part$=cross][data-head]').focus()")
+    page.keyboard.press("Enter")
+    until(page, f"{looked} !== null", 3)
+    assert page.evaluate("document.querySelectorAll('.panel .tray .token').length") == 1
+    page.evaluate("document.querySelector('[data-figure=component] .tab').focus()")
+    page.keyboard.press("Enter")
+    until(page, "() => document.querySelector('[data-figure=component] svg') !== null")
+    said = page.evaluate("document.querySelector('[data-figure=component] [role=status]').textContent")
+    here, pytorch = re.search(r": (\S+)\. PyTorch has (\S+);", said).groups()  # type: ignore[union-attr]
+    assert number(here) == pytest.approx(number(pytorch), rel=1e-3)
+    assert not barriers(page)
+    assert all(f"127.0.0.1:{server.port}" in fault for fault in page.faults())  # what it asks is its own server
+    page.close()
