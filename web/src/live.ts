@@ -18,7 +18,8 @@ import type { BoardData } from "./core/board.ts";
 import type { Choice, LiveSource, LookRequest, Run } from "./source.ts";
 import type { Values } from "./core/state.ts";
 
-const PAUSE = 150; // milliseconds after the last key until the model runs
+/** Milliseconds after the last key until the model runs: longer if a look takes long, as one that has begun is finished. */
+const pauseOf = (look: number) => Math.max(20, Math.min(150, look / 2));
 
 export async function live(server: LiveSource): Promise<void> {
   try {
@@ -50,6 +51,8 @@ class Panel {
   private shown: Shown = "after";
   private asking: AbortController | null = null;
   private waiting = 0;
+  private searched = true; // whether the looks at this input search for what follows
+  private took = 0; // milliseconds, of the last look
   private map: ModelMap | null = null;
   private switching = false;
   private streamed = 0; // tokens
@@ -92,13 +95,13 @@ class Panel {
   constructor(private readonly server: LiveSource) {
     this.input.addEventListener("input", () => {
       clearTimeout(this.waiting);
-      this.waiting = window.setTimeout(() => this.typed(), PAUSE);
+      this.waiting = window.setTimeout(() => this.typed(false), pauseOf(this.took));
     });
     this.input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey) return;
       event.preventDefault();
       clearTimeout(this.waiting);
-      this.typed();
+      this.typed(true);
     });
     this.view = new View(this.built(), this.switches);
   }
@@ -110,7 +113,7 @@ class Panel {
     this.input.value = given;
     this.input.readOnly = fixed;
     if (fixed) this.input.title = "This run reads files: give another one to the command.";
-    if (given) this.typed();
+    if (given) this.typed(true);
     else {
       this.tell("Type a text: the model runs as you type.");
       this.input.focus();
@@ -161,9 +164,13 @@ class Panel {
     );
   }
 
-  private typed(): void {
-    if (this.input.value === this.given && this.payload) return;
-    this.read(this.input.value, null);
+  /** Take what is typed. A search for what follows the input of a language model takes longer: it waits for Enter. */
+  private typed(search: boolean): void {
+    const same = this.input.value === this.given && this.payload !== null;
+    if (same && (this.searched || !search)) return;
+    this.searched = search;
+    if (same) this.plain = null;
+    else this.read(this.input.value, null);
     if (this.given.trim()) this.look();
     else this.tell("Type a text: the model runs as you type.");
   }
@@ -215,6 +222,7 @@ class Panel {
       ablated: changes ? this.ablated : [],
       patch: changes ? this.patch : null,
       beside: this.beside,
+      search: this.searched,
     };
   }
 
@@ -226,11 +234,13 @@ class Panel {
     try {
       const payload = await this.server.look({ ...this.request(), ...more }, asking.signal);
       if (asking !== this.asking) return;
+      this.took = performance.now() - began;
       this.payload = payload;
       if (!payload.change) this.plain = payload;
       this.shown = "after";
       this.show(kept);
-      this.tell(`computed in ${Math.round(performance.now() - began)} ms`);
+      const hint = payload.writer && !payload.trace && !this.searched ? "; Enter searches for what follows" : "";
+      this.tell(`computed in ${Math.round(this.took)} ms${hint}`);
       document.documentElement.dataset.looked = String(Number(document.documentElement.dataset.looked ?? 0) + 1);
     } catch (error) {
       if (asking === this.asking) this.tell(told(error), true);

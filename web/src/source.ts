@@ -12,6 +12,7 @@ export interface LookRequest {
   ablated: Ablated[];
   patch: { input: string; parts: string[]; head: number | null } | null;
   edited_from?: string | null; // the input before an edit
+  search?: boolean; // for what follows the input of a language model; true if not given
   every_head?: boolean;
   over_training?: boolean; // what attention is in each checkpoint
   beside?: Choice | null; // a second model that reads the same

@@ -46,6 +46,21 @@ def test_a_look_is_the_page_of_the_file(kind):
     assert live["writer"]["sequence"] in plain["sequences"]
 
 
+def test_a_text_is_read_without_the_search_for_what_follows_it():
+    live = LiveSession(writer())
+    searched, quick = live.look(request()), live.look(request(search=False))
+    assert "trace" in searched
+    assert "trace" not in quick
+    assert (searched["given"], quick["given"], quick["said"]) == (LINE, LINE, "")
+    logits = [numbers(page, page["output"]["logits"]) for page in (searched, quick)]
+    np.testing.assert_array_equal(*logits)
+    off = live.look(request(search=False, ablated=[{"part": "layers.0.self", "head": 1}]))
+    assert off["change"]["said"] == ["", ""]
+    assert live.look(request(ablated=[{"part": "layers.0.self", "head": 1}]))["change"]["said"][0] == searched["said"]
+    decoder = LiveSession(translator())  # what it writes is found by its search
+    assert decoder.look(request(search=False))["said"] == decoder.look(request())["said"]
+
+
 @torch.no_grad()
 def test_heads_off_are_those_of_ablation():
     pipeline = translator()

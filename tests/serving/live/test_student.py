@@ -221,6 +221,15 @@ def test_a_language_model_writes_on_and_the_sliders_ask_nothing(browser, live):
     assert [row[0] for row in rows] == [row[0] for row in cooled]
     assert [row[4] for row in cooled] == ["yes"] * 3 + ["cut off"] * (len(cooled) - 3)
     assert not asked
+    # Typing runs the model; Enter searches for what follows as well.
+    page.wait_for_selector("#search", state="detached")  # what was written was not searched for
+    seen.after(lambda: page.fill("#live-input", "the small cat sees"))
+    assert page.inner_text("h1") == "the small cat sees"
+    page.wait_for_selector("#live-status:has-text('Enter searches for what follows')")
+    assert page.locator("#search").count() == 0
+    seen.after(lambda: page.press("#live-input", "Enter"))
+    page.wait_for_selector("#search")
+    assert page.inner_text("h1").startswith("the small cat sees → ")
     assert not seen.faults
     page.context.close()
 

@@ -72,6 +72,7 @@ class LookRequest:
     ablated: tuple[Ablated, ...]
     patch: PatchRequest | None
     edited_from: str | None = None  # the input before the edit, which the output is compared with
+    search: bool = True  # for what follows the input of a language model
 
     @classmethod
     def read(cls, fields: Fields) -> LookRequest:
@@ -84,6 +85,7 @@ class LookRequest:
             ablated=_ablated(fields),
             patch=_patch(fields),
             edited_from=None if edited is None else _input(edited, "edited_from"),
+            search=fields.flag("search", True),
         )
 
 

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -95,13 +95,13 @@ class LiveSession:
         with _told(), uncounted():
             given = self._allowed(request.given)
             before = given if request.edited_from is None else self._allowed(request.edited_from)
-            plain = self._explained(before, request.compare or request.written)
+            plain = self._explained(before, request.compare or request.written, request.search)
             interventions = self._interventions(request)
             options = PageOptions(quick=not every_head, models=1 if beside is None else 2)
             looks = looks_over([each.pipeline for each in over], given) if over else self._kept(given)
             found, changed = self._payload(plain, request, interventions, options, looks)
             if beside is not None:
-                read = plain if before == given else self._explained(given, request.written)
+                read = plain if before == given else self._explained(given, request.written, request.search)
                 found["other"] = other_entry(self.pipeline, beside.pipeline, read, options, request.written)
             writer = self.pipeline.token_writer(given)
         self._count += 1
@@ -130,7 +130,7 @@ class LiveSession:
         decodes = request.written is None or request.compare not in (None, request.written)
         if (decodes or edited is not None) and not interventions.of_one_pass:
             with interventions.applied(model):
-                changed = self._fresh(given, request.written)
+                changed = self._fresh(given, request.written, request.search)
         note = "" if request.patch is None else f"patched from {request.patch.given!r}"
         change = output_change(model, plain, changed, interventions, note, edited)
         with interventions.applied(model):
@@ -213,19 +213,22 @@ class LiveSession:
         """The input of a page; where inputs are files, that of the command line alone."""
         return self.first if self.pipeline.reads_files else given
 
-    def _explained(self, given: str, written: Sequence[int] | None) -> Explanation:
+    def _explained(self, given: str, written: Sequence[int] | None, search: bool = True) -> Explanation:
         """With nothing changed; the last ones are kept, as every change is compared with one."""
-        key = (given, None if written is None else tuple(written))
+        key = (given, None if written is None else tuple(written), search)
         if key not in self._plain:
-            self._plain[key] = self._fresh(given, written)
+            self._plain[key] = self._fresh(given, written, search)
             while len(self._plain) > KEPT:
                 self._plain.popitem(last=False)
         self._plain.move_to_end(key)
         return self._plain[key]
 
-    def _fresh(self, given: str, written: Sequence[int] | None) -> Explanation:
+    def _fresh(self, given: str, written: Sequence[int] | None, search: bool = True) -> Explanation:
         if written is None:
-            return self.pipeline.explain(given)
+            writer = None if search else self.pipeline.token_writer(given)
+            if writer is None or writer.source is not None:  # what a decoder reads is what a search has found
+                return self.pipeline.explain(given)
+            return replace(writer.explain(writer.prompt), said="")
         writer = self.pipeline.token_writer(given)
         if writer is None:
             raise invalid("this run does not write text token by token", "written", "unsupported_model")
