@@ -175,6 +175,11 @@ def test_a_number_that_there_is_not_is_an_error(run):
     for number, message in wrong:
         with pytest.raises(ConfigError, match=message):
             origin_entry(model, explanation.forward, number)
+    _, model, explanation = run(KINDS["universal"])
+    for use in ("99", "x", ""):  # a shared block is used a few times
+        number = NumberChoice(part="q", token=0, index=0, attention=f"encoder.layers.{use}.self")
+        with pytest.raises(ConfigError, match=r"not reached|unknown attention"):
+            origin_entry(model, explanation.forward, number)
 
 
 def test_a_layer_that_does_more_than_multiply_is_not_followed(run):

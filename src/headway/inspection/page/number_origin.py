@@ -152,7 +152,7 @@ def _of_logit(
     if not calls.inputs or calls.outputs[0].shape[-1] != logits.shape[-1]:
         raise _not_followed("its logits are not those of the output layer")
     read, given = calls.of_use(None)
-    at = _row_of(given, logits[place], place)
+    at = _within("token", _row_of(given, logits[place], place), len(given))
     matrix = head.matrix(calls.inputs[0][1]) if isinstance(head, Head) else head.weight
     return logits[place, index].item(), matrix, head.bias, [_Term(x=read[at], row=index, out=given[at, index].item())]
 
@@ -201,9 +201,9 @@ def _of_attention(
         module.on_attention = records.append
         stack.callback(setattr, module, "on_attention", None)
         forward()
-    if not records:
-        raise _not_followed("its attention was not reached")
     kept = records if use is None else records[use : use + 1]
+    if not kept:
+        raise _not_followed("its attention was not reached")
     head = _within("head", choice.head, kept[0].q.shape[1])
     name, offset, values, token, group = _projected(module, kept, choice, head)
     value_E = values[group, token]
@@ -221,7 +221,7 @@ def _of_attention(
     norms = _norms(getattr(module, norm, None), projected_E)
     factors = [float(n == index) for n in range(width)]
     if choice.part != "v" and isinstance(module, SelfAttention):
-        factors = _rotation(contexts[0 if use is None else use], len(given), width, token, index)
+        factors = _rotation(contexts[0 if use is None else use], given, width, token, index)
     terms = [
         _Term(
             x=read[token],
@@ -299,10 +299,10 @@ def _norms(norm: nn.Module | None, projected_E: Tensor) -> list[dict[str, float]
     ]
 
 
-def _rotation(context: Any, tokens: int, width: int, token: int, index: int) -> list[float]:
+def _rotation(context: Any, given: Tensor, width: int, token: int, index: int) -> list[float]:
     """The share that each component of a token's vector has in this one of the rotated vector."""
     with torch.enable_grad():
-        vectors = torch.zeros(1, 1, tokens, width, requires_grad=True)
+        vectors = torch.zeros(1, 1, len(given), width, device=given.device, requires_grad=True)
         turned = context.positions.rotate(vectors)[0, 0, token, index]
         (shares,) = torch.autograd.grad(turned, vectors)
     factors: list[float] = shares[0, 0, token].tolist()
