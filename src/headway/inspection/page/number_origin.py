@@ -45,7 +45,7 @@ class NumberChoice:
 
 
 @dataclass(slots=True)
-class _Calls:
+class _LayerCalls:
     """What the calls of a module read and gave, of a batch the first text."""
 
     inputs: list[tuple[Any, ...]] = field(default_factory=list)
@@ -164,14 +164,14 @@ def _row_of(given: Tensor, values: Tensor, expected: int) -> int:
 
 
 @contextmanager
-def _calls(modules: Iterable[nn.Module]) -> Iterator[list[_Calls]]:
+def _calls(modules: Iterable[nn.Module]) -> Iterator[list[_LayerCalls]]:
     """Keep what these modules read and give while the context is open."""
     found = []
     with ExitStack() as stack:
         for module in modules:
-            calls = _Calls()
+            calls = _LayerCalls()
 
-            def hook(_module: nn.Module, inputs: tuple[Any, ...], out: Tensor, calls: _Calls = calls) -> None:
+            def hook(_module: nn.Module, inputs: tuple[Any, ...], out: Tensor, calls: _LayerCalls = calls) -> None:
                 calls.inputs.append(inputs)
                 calls.outputs.append(out)
 
