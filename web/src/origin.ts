@@ -33,7 +33,7 @@ interface Kind {
 /** A component of the query, key or value of what is looked at. */
 export function componentOrigin(page: Page, switches: Switches | null): HTMLElement | null {
   const { state } = page,
-    names = { q: "query", k: "key", v: "value" };
+    names = { q: "Query", k: "Key", v: "Value" };
   const step = (by: number) => {
     const most = widthOf();
     state.set({ dim: (Math.min(state.get("dim"), most - 1) + by + most) % most });
@@ -121,7 +121,7 @@ export function logitOrigin(page: Page, switches: Switches | null, output: Outpu
     },
     told: ({ token, index }) => {
       const tokens = output.sequence ? page.payload.sequences[output.sequence].tokens : null;
-      return `logit of ${word(index)}${tokens ? ` after ${visible(tokens[token])}` : ""}`;
+      return `Logit of ${word(index)}${tokens ? ` after ${visible(tokens[token])}` : ""}`;
     },
     values: ({ token, index }) => ({ logit: index, ...(output.sequence ? { [`at.${output.sequence}`]: token } : {}) }),
   });
@@ -281,18 +281,23 @@ function drawn(entry: OriginEntry, width: number): (HTMLElement | SVGElement)[] 
 /** The largest products as bars, the sum of the others, the bias and the sum. */
 function productBars(row: OriginRow, sums: Products, width: number): SVGElement {
   const { shown, others, rest } = largestProducts(sums.all, MOST),
+    narrow = width < 480,
     lines: { label: string; cells: string[]; value: number | null; text: string }[] = [
       ...shown.map(({ d, x, w, product }) => ({
-        label: `dimension ${d + 1}`,
+        label: narrow ? String(d + 1) : `dimension ${d + 1}`,
         cells: [figures(x, 5), figures(w, 5)],
         value: product,
         text: figures(product, 5),
       })),
-      ...(others ? [{ label: `${others} others`, cells: [], value: rest, text: figures(rest, 5) }] : []),
-      ...closing(row, sums).map(([label, text]) => ({ label, cells: [], value: null, text })),
+      ...[...(others ? [[`${others} others`, figures(rest, 5)]] : []), ...closing(row, sums)].map(([label, text]) => ({
+        label,
+        cells: [],
+        value: null,
+        text,
+      })),
     ];
-  const left = 108,
-    column = width < 480 ? 66 : 90,
+  const left = narrow ? 84 : 108,
+    column = narrow ? 72 : 90,
     start = left + 2 * column,
     bar = Math.max(8, width - start - 84),
     most = Math.max(1e-30, ...lines.map(({ value }) => Math.abs(value ?? 0))),
@@ -306,6 +311,7 @@ function productBars(row: OriginRow, sums: Products, width: number): SVGElement 
   });
   const write = (text: string, x: number, y: number, kind: string, anchor = "end") =>
     svg("text", { class: kind, x, y, "text-anchor": anchor, "dominant-baseline": "middle" }, text);
+  if (narrow) root.append(write("dimension", left - 14, 14, "axis"));
   ["x", "weight"].forEach((title, n) => root.append(write(title, left + (n + 1) * column - 10, 14, "axis")));
   root.append(write("product", start + 4, 14, "axis", "start"));
   lines.forEach(({ label, cells, value, text }, n) => {

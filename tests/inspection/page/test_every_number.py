@@ -471,7 +471,7 @@ TABLES = """() => [...document.querySelectorAll('figure')].filter((figure) => !f
 
 def shown(piece: str) -> str:
     """A token as the page shows it."""
-    return piece.removeprefix(" ").replace(" ", "␣") or "∅"
+    return re.sub(r"(?<!\S) | (?!\S)", "␣", piece.removeprefix(" ")) or "∅"
 
 
 def beside(printed: str, truth: float) -> float:
