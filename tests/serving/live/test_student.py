@@ -186,6 +186,12 @@ def studies(browser: Any, live: Live, sentence: str, folder: Path) -> None:
     offline.goto(path.as_uri())
     offline.wait_for_selector(".badge.good", timeout=20_000)
     assert shown(offline) == live_numbers
+    # Another head was not followed; what was is a button away.
+    offline.locator(".thumb[aria-pressed=false]").first.click()
+    offline.wait_for_selector("[data-figure=component] [role=status]:has-text('those that were followed before')")
+    offline.locator("[data-figure=component] .tokens .token").last.click()
+    offline.wait_for_selector("[data-figure=component] svg")
+    assert table(offline, "Where a component comes from") == live_numbers["Where a component comes from"]
     assert all(url.startswith(("file:", "blob:", "data:")) for url in asked)
     offline.context.close()
     page.context.close()
