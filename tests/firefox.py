@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -88,19 +89,28 @@ class WebSocket:
         self._socket.close()
 
 
+def _ending_with_parent() -> list[str]:
+    """What Linux has for it: a worker that is killed closes nothing, and its Firefox would run on."""
+    setpriv = shutil.which("setpriv")
+    return [] if setpriv is None else [setpriv, "--pdeathsig", "SIGKILL"]
+
+
 class Firefox:
-    """A headless Firefox with an empty profile, which ends with `close`."""
+    """A headless Firefox with an empty profile, which ends with `close`, or with the process that started it."""
 
     def __init__(self, executable: str) -> None:
         self._profile = tempfile.TemporaryDirectory(prefix="firefox-", ignore_cleanup_errors=True)
         lines = [f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in PREFERENCES.items()]
         Path(self._profile.name, "user.js").write_text("\n".join(lines))
         self._said = Path(self._profile.name, "stderr.txt")
+        command = [*_ending_with_parent(), executable, "--headless", "--no-remote", "--remote-debugging-port=0"]
         with self._said.open("w") as said:
             self._process = subprocess.Popen(
-                [executable, "--headless", "--no-remote", "--remote-debugging-port=0", "--profile", self._profile.name],
-                stdout=subprocess.DEVNULL, stderr=said, start_new_session=True,
-            )  # fmt: skip
+                [*command, "--profile", self._profile.name],
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
         self._ids = itertools.count(1)
         self.events: list[dict[str, Any]] = []
         self._socket: WebSocket | None = None
@@ -111,6 +121,11 @@ class Firefox:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def group(self) -> int:
+        """The process group of Firefox and its children."""
+        return self._process.pid
 
     def _port(self) -> int:
         end = time.monotonic() + SECONDS

@@ -37,12 +37,21 @@ class Picture:
     scheme: str = "light"
     size: tuple[int, int] = (980, 880)
     off: tuple[str, ...] = ()  # heads that are switched off on the live page: PART:HEAD
+    press: str = ""  # what is pressed on the live page
+
+    @property
+    def live(self) -> bool:
+        """Whether the picture is of the live page."""
+        return bool(self.off or self.press)
 
 
 PUPPY, IT = "a cute puppy", "the animal did not cross the street because it was too tired"
 PICTURES = {
     "look-live": Picture(
         run="demo", given="the small cat sleeps.", size=(1180, 940), off=("decoder.layers.1.cross:1",)
+    ),
+    "look-weights": Picture(
+        run="demo", given=PUPPY, press="[data-figure=component] .tab", part="[data-figure=component]"
     ),
     "look": Picture(run="demo", given=PUPPY, size=(1180, 880)),
     "look-runs": Picture(run="widths", given="", size=(1180, 1010)),
@@ -91,12 +100,19 @@ def take_live(page: Page, picture: Picture, runs: Path, target: Path) -> None:
     thread.start()
     page.goto(f"http://{HOST}:{port}/#key=picture")
     page.wait_for_selector(".badge.good")
-    page.click("#live-off")
+    if picture.off:
+        page.click("#live-off")
     for n, (part, head) in enumerate(each.split(":") for each in picture.off):
         page.click(f".panel [data-part='{part}'][data-head='{head}']")
         page.wait_for_selector(f"html[data-looked='{n + 2}']", state="attached")
     page.wait_for_selector(".badge.good")
-    page.screenshot(path=target)
+    if picture.press:
+        page.click(picture.press)
+        page.wait_for_selector(f"{picture.part} svg")
+    if picture.part is None:
+        page.screenshot(path=target)
+    else:
+        page.locator(picture.part).screenshot(path=target)
     page.context.close()
     server.should_exit = True
     thread.join()
@@ -120,12 +136,12 @@ def main(runs: Path, names: list[str]) -> None:
             picture = PICTURES[name]
             width, height = picture.size
             context = browser.new_context(
-                viewport={"width": width, "height": height}, color_scheme=picture.scheme, offline=not picture.off
+                viewport={"width": width, "height": height}, color_scheme=picture.scheme, offline=not picture.live
             )
             if not picture.given:
                 take_dashboard(context.new_page(), runs / picture.run, DOCS / f"{name}.png")
             else:
-                (take_live if picture.off else take)(context.new_page(), picture, runs, DOCS / f"{name}.png")
+                (take_live if picture.live else take)(context.new_page(), picture, runs, DOCS / f"{name}.png")
             context.close()
             print(f"docs/{name}.png")
         browser.close()

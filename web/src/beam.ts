@@ -26,8 +26,14 @@ export function search(page: Page, trace: TraceEntry) {
 function tree(page: Page, trace: TraceEntry) {
   const { state } = page,
     { y, steps } = placed(trace.nodes);
+  const back = el(
+    "button",
+    { type: "button", class: "quiet", onclick: () => state.set({ alpha: trace.alpha }) },
+    "as decoded",
+  );
   const made = figure({
     title: "The search",
+    tools: [back],
     name: "search",
     note: `A beam ${trace.beam} wide: every token it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
     rows: () =>
@@ -68,16 +74,11 @@ function tree(page: Page, trace: TraceEntry) {
     value: state.get("alpha"),
     oninput: (event: Event) => state.set({ alpha: Number((event.target as HTMLInputElement).value) }),
   });
-  const value = el("output", { for: "alpha" }),
-    back = el(
-      "button",
-      { type: "button", class: "quiet", onclick: () => state.set({ alpha: trace.alpha }) },
-      "as decoded",
-    );
+  const value = el("output", { for: "alpha" });
   const list = el("ol", { class: "lines" }),
     holder = el("div", { class: "wide" });
   made.root.insertBefore(
-    el("div", { class: "control" }, el("label", { for: "alpha" }, "Length penalty α"), slider, value, back),
+    el("div", { class: "control" }, el("label", { for: "alpha" }, "Length penalty α"), slider, value),
     made.stage,
   );
   made.stage.append(holder, list);

@@ -127,7 +127,7 @@ function added(page: Page, stack: Stack) {
   made.stage.append(holder);
   const draw = () => {
     const L = stack.layers.length,
-      width = Math.max(320, holder.clientWidth || 640),
+      width = Math.max(300, holder.clientWidth || 640),
       left = 44,
       height = 164,
       base = height - 24;

@@ -55,11 +55,12 @@ export function change(page: Page, told: ChangeEntry) {
         ]),
       ),
   });
-  const same = told.said[0] === told.said[1];
+  const same = told.said[0] === told.said[1],
+    silent = !told.said.some(Boolean); // nothing was searched for
   made.stage.append(
     el(
       "dl",
-      { class: "said" },
+      { class: "said", hidden: silent },
       el("dt", {}, "before"),
       el("dd", { id: "said-before" }, el("bdi", {}, told.said[0] || "(nothing)")),
       el("dt", {}, "after"),
@@ -72,7 +73,7 @@ export function change(page: Page, told: ChangeEntry) {
         ? page.payload.output
           ? "The edited input has another number of places, so only the whole outputs are compared."
           : "This model gives vectors, no probabilities: the figures below show what the change did."
-        : `${figures(total, 4)} nats in all; ${same ? "the output stays the same" : "the output is another"}.`,
+        : `${figures(total, 4)} nats in all${silent ? "" : same ? "; the output stays the same" : "; the output is another"}.`,
     ),
   );
   const holder = el("div", { class: "wide" });

@@ -1,20 +1,18 @@
 // The dashboard: all runs with their curves, what differs in their settings, and what they reached; live, or in a file.
 
 import { el, swap, table } from "./dom.ts";
-import { chart, sparkline, strokeOf, type Line } from "./chart.ts";
+import { chart, type Line } from "./chart.ts";
 import { figure } from "./figure.ts";
-import { figures } from "./core/numbers.ts";
 import { roving } from "./keyboard.ts";
+import { RunList } from "./runlist.ts";
+import { resultsTable, settingsTable } from "./runtables.ts";
 import { themed } from "./header.ts";
 import {
-  ageText,
-  differences,
   firstChosen,
   meets,
   metricName,
   metricsOf,
   nearest,
-  settingText,
   updated,
   type BoardData,
   type BoardNews,
@@ -48,8 +46,7 @@ class Dashboard {
   private readonly chosen = addressed();
   private readonly title = el("h1", {}, "Runs");
   private readonly status = el("p", { class: "facts", role: "status" });
-  private readonly body = el("tbody", {});
-  private readonly settleRows: () => void;
+  private readonly list = new RunList((run) => this.toggle(run));
   private readonly chart = chart();
   private readonly metrics = el("div", { class: "tabs", role: "group", "aria-label": "What is drawn" });
   private readonly settleMetrics = roving(this.metrics);
@@ -83,7 +80,6 @@ class Dashboard {
     });
     this.curves.root.insertBefore(this.metrics, this.curves.stage);
     this.curves.stage.append(this.note, this.chart.node);
-    this.settleRows = roving(this.body, { press: false });
     this.build();
   }
 
@@ -120,7 +116,6 @@ class Dashboard {
       value: this.chosen.filter,
       oninput: (event: Event) => this.set({ filter: (event.target as HTMLInputElement).value }),
     });
-    const columns = ["run", "task", "model", "parameters", "step", "best", "validation loss", "state", ""];
     document.body.append(
       el(
         "header",
@@ -142,24 +137,7 @@ class Dashboard {
           "section",
           { class: "board", "aria-label": "The runs" },
           el("div", { class: "control filter" }, el("label", { for: "filter" }, "Filter"), filter),
-          el(
-            "div",
-            { class: "wide", role: "group", "aria-label": "List of the runs", tabindex: 0 },
-            el(
-              "table",
-              { class: "runs" },
-              el(
-                "thead",
-                {},
-                el(
-                  "tr",
-                  {},
-                  columns.map((name, n) => el("th", { scope: "col", class: COLUMN[n] }, name)),
-                ),
-              ),
-              this.body,
-            ),
-          ),
+          el("div", { class: "wide", role: "group", "aria-label": "List of the runs", tabindex: 0 }, this.list.node),
         ),
         el("section", { "aria-label": "Curves" }, this.curves.root),
         el(
@@ -211,57 +189,25 @@ class Dashboard {
     ]
       .filter(Boolean)
       .join(" · ");
-    const drawn = new Set(this.drawn().map(({ run }) => run));
-    swap(this.body, ...listed.map((run) => this.row(run, drawn.has(run.run))));
-    if (!listed.length) {
-      const none = this.runs.length ? "No run meets the filter." : "There is no run here yet: headway train makes one.";
-      this.body.append(el("tr", {}, el("td", { colspan: 9 }, none)));
-    }
-    this.settleRows();
+    const drawn = new Set(this.drawn().map(({ run }) => run)),
+      rows = listed.map((run) => ({
+        run,
+        colour: this.colour(run),
+        drawn: drawn.has(run.run),
+        address: this.live && run.looks && run.checkpoints.length ? this.live.address(run.run) : null,
+      }));
+    this.list.show(
+      rows,
+      this.runs.length ? "No run meets the filter." : "There is no run here yet: headway train makes one.",
+    );
     this.drawCurves();
-    this.drawTables();
+    const runs = this.drawn();
+    swap(this.settings, settingsTable(runs));
+    swap(this.scores, resultsTable(runs));
   }
 
   private colour(run: BoardRun): number {
     return this.runs.indexOf(run);
-  }
-
-  private row(run: BoardRun, drawn: boolean): HTMLElement {
-    const swatch = el("span", { class: "swatch", style: { background: strokeOf(this.colour(run)).stroke } });
-    const name = el(
-      "button",
-      {
-        type: "button",
-        class: "line pick",
-        "aria-pressed": String(drawn),
-        "data-key": run.run,
-        title: run.run,
-        onclick: () => this.toggle(run.run),
-      },
-      swatch,
-      el("bdi", {}, run.name),
-    );
-    const open =
-      this.live && run.looks && run.checkpoints.length
-        ? el("a", { class: "quiet", href: this.live.address(run.run), "aria-label": `Look inside ${run.name}` }, "look")
-        : null;
-    const curve = run.curves.val_loss ?? run.curves.loss ?? [];
-    const cells = [
-      name,
-      run.task ?? "–",
-      run.model ?? "–",
-      run.parameters === null ? "–" : counted(run.parameters),
-      progress(run),
-      bestText(run),
-      sparkline(curve, this.colour(run)),
-      stateText(run),
-      open,
-    ];
-    return el(
-      "tr",
-      { class: drawn ? "row drawn" : "row" },
-      cells.map((cell, n) => el(n ? "td" : "th", n ? { class: COLUMN[n] } : { scope: "row", class: COLUMN[n] }, cell)),
-    );
   }
 
   private drawCurves(): void {
@@ -325,43 +271,6 @@ class Dashboard {
     );
   }
 
-  private drawTables(): void {
-    const runs = this.drawn(),
-      found = differences(runs),
-      names = runs.map(({ name }) => name);
-    swap(
-      this.settings,
-      runs.length < 2
-        ? el("p", { class: "note" }, "Choose two runs or more.")
-        : found.length
-          ? table(
-              `Of ${new Set(runs.flatMap(({ settings }) => Object.keys(settings))).size} settings, those that differ`,
-              ["setting", ...names],
-              found.map(({ key, values }) => [key, ...values.map(settingText)]),
-            )
-          : el("p", { class: "note" }, "These runs have the same settings."),
-    );
-    const last = metricsOf(runs).filter((name) => name !== "speed");
-    swap(
-      this.scores,
-      runs.length
-        ? table(
-            "Best checkpoint, and the last value of each curve",
-            ["figure", ...names],
-            [
-              ["best validation loss", ...runs.map(({ best }) => best ?? "–")],
-              ["at step", ...runs.map(({ best_step }) => (best_step === null ? "–" : best_step.toLocaleString("en")))],
-              ...last.map((name) => [
-                metricName(name),
-                ...runs.map(({ curves }) => curves[name]?.[curves[name].length - 1]?.[1] ?? "–"),
-              ]),
-              ["parameters", ...runs.map(({ parameters }) => (parameters ?? 0).toLocaleString("en"))],
-            ],
-          )
-        : el("p", { class: "note" }, "Choose a run."),
-    );
-  }
-
   private async poll(ask: Ask): Promise<void> {
     for (;;) {
       await new Promise((done) => setTimeout(done, POLL));
@@ -381,50 +290,6 @@ class Dashboard {
 
 function part(id: string, title: string, content: HTMLElement): HTMLElement {
   return el("section", { "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), content);
-}
-
-const COLUMN = ["", "more", "more", "more number", "", "number", "more", "", ""];
-
-function progress({ step, steps, state }: BoardRun): Node {
-  const share = steps ? Math.min(1, (step ?? 0) / steps) : 0,
-    text =
-      step === null
-        ? "–"
-        : steps
-          ? `${step.toLocaleString("en")} of ${steps.toLocaleString("en")}`
-          : step.toLocaleString("en");
-  return el(
-    "span",
-    { class: "progress" },
-    text,
-    state === "training" ? el("span", { class: "track" }, el("span", { style: { width: `${100 * share}%` } })) : null,
-  );
-}
-
-function stateText({ state, age, problem }: BoardRun): Node {
-  return el(
-    "span",
-    { class: `state ${state}`, title: problem ?? "" },
-    state,
-    state === "training" || age === null ? null : el("small", {}, ` ${ageText(age)}`),
-  );
-}
-
-function bestText({ best, best_by, best_value }: BoardRun): string {
-  if (best === null) return "–";
-  return best_by && best_by !== "val_loss" && best_value !== null
-    ? `${best_by.replace(/^val_/, "")} ${figures(best_value, 4)}`
-    : figures(best, 4);
-}
-
-function counted(parameters: number): string {
-  for (const [unit, size] of [
-    ["B", 1e9],
-    ["M", 1e6],
-    ["k", 1e3],
-  ] as const)
-    if (parameters >= size) return `${Number((parameters / size).toPrecision(3))} ${unit}`;
-  return String(parameters);
 }
 
 function capital(text: string): string {

@@ -44,12 +44,12 @@ export function svg<K extends keyof SVGElementTagNameMap>(
   return filled(document.createElementNS(SVG, tag), attributes ?? null, children);
 }
 
-/** A token as it is shown: spaces and ends of lines made visible, never nothing. */
+/** A token as it is shown: spaces and ends of lines made visible, but not one between words; never nothing. */
 export function visible(piece: string): string {
   return (
     String(piece)
       .replace(/^ (?=\S)/, "")
-      .replace(/ /g, "␣")
+      .replace(/(?<!\S) | (?!\S)/g, "␣")
       .replace(/\n/g, "⏎")
       .replace(/\t/g, "⇥")
       .replace(/[\p{Cc}]/gu, "·") || "∅"

@@ -22,7 +22,7 @@ export interface Figure {
 /** {root, stage, refresh}; `rows` gives the table's element when it is asked for. */
 export function figure({ title, note, rows, tools = [], name }: FigureParts): Figure {
   const id = `figure-${++figuresMade}`,
-    stage = el("div", { class: "stage" }),
+    stage = el("div", { class: "stage", tabindex: -1 }), // scrolls, and would be a stop of its own in Firefox
     behind = el("div", { class: "behind", id: `${id}-table`, role: "region", tabindex: 0, hidden: true });
   const root = el("figure", { class: "figure", "aria-labelledby": id });
   const file = name || title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
@@ -80,7 +80,8 @@ export function figure({ title, note, rows, tools = [], name }: FigureParts): Fi
 
 /** What scrolls sideways can be scrolled with the keys, too: it is a stop of the tab key unless it has one inside. */
 function reachable(wide: HTMLElement, title: string) {
-  const scrolls = wide.scrollWidth > wide.clientWidth + 1 && !wide.querySelector("[tabindex='0'], button");
+  const inside = wide.querySelector("[tabindex='0'], button") !== null,
+    scrolls = wide.scrollWidth > wide.clientWidth + 1 && !inside;
   for (const [name, value] of [
     ["tabindex", "0"],
     ["role", "group"],
@@ -88,4 +89,5 @@ function reachable(wide: HTMLElement, title: string) {
   ])
     if (scrolls) wide.setAttribute(name, value);
     else wide.removeAttribute(name);
+  if (inside) wide.setAttribute("tabindex", "-1"); // Firefox would stop at it as well
 }

@@ -154,7 +154,7 @@ export function glance(page: Page) {
     let since = performance.now();
     for (const job of jobs) {
       job();
-      if (performance.now() - since > 24) {
+      if (performance.now() - since > 12) {
         await pause();
         since = performance.now();
       }

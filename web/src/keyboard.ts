@@ -48,12 +48,14 @@ export function choices(
 /** Arrow keys move the focus among the buttons or links of a group, which is one stop of the tab key.
  *
  * Up and down go to the same place of the row before and after, where the buttons stand in rows (`.row`). With
- * `press` the button that is reached is pressed as well. */
+ * `press` the button that is reached is pressed as well. To be called once for a group; what it gives settles which
+ * button is the stop, whenever the buttons or what is pressed have changed. */
 export function roving(group: HTMLElement, { press = true }: { press?: boolean } = {}): () => void {
   const buttons = () => [...group.querySelectorAll<HTMLElement>("button, a[href]")].filter((button) => !button.hidden);
   const settle = (chosen: HTMLElement | undefined) => {
     for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
   };
+  group.tabIndex = -1; // Firefox stops at what scrolls, and here one of the buttons is the stop
   group.addEventListener("keydown", (event) => {
     const all = buttons(),
       at = all.indexOf(document.activeElement as HTMLElement);

@@ -94,6 +94,7 @@ function overTraining(lapse: Lapse): HTMLElement {
   const made = figure({
     title: "One head while it learned",
     name: "over-training",
+    tools: [play],
     note:
       `“${shortened(entry.given, 60)}” at ${steps.length} steps of training; the head is the one chosen on the page.` +
       (entry.left_out ? ` To keep the file small, ${entry.left_out} more steps are left out.` : ""),
@@ -122,7 +123,7 @@ function overTraining(lapse: Lapse): HTMLElement {
   const legend = el("div", { class: "wide" }),
     probable = el("div", { class: "half" }, el("h3", { class: "small" }, "How likely each token became"), lines.node);
   made.root.insertBefore(
-    el("div", { class: "control" }, play, el("label", { for: "lapse" }, "Step"), slider, output),
+    el("div", { class: "control" }, el("label", { for: "lapse" }, "Step"), slider, output),
     made.stage,
   );
   made.stage.append(

@@ -1,13 +1,14 @@
 // The live page: type a text and the model runs; write on, branch, switch parts off, patch, compare, save.
 
 import { change, changedParts, placeName } from "./change.ts";
-import { el, shortened, swap, visible } from "./dom.ts";
+import { EditForms } from "./edits.ts";
+import { el, shortened, visible } from "./dom.ts";
 import { COUNT, WrittenText } from "./written.ts";
 import { placeOfLast, prefixOf } from "./core/branch.ts";
 import { replaced } from "./core/span.ts";
 import { modelMap, partName, type ModelMap, type Switches } from "./map.ts";
-import { roving } from "./keyboard.ts";
 import { saved } from "./export.ts";
+import { Tray, type Shown, type Undoable } from "./tray.ts";
 import { View } from "./view.ts";
 import { Page } from "./page.ts";
 import type { Ablated, Payload } from "./core/payload.ts";
@@ -17,8 +18,8 @@ import type { BoardData } from "./core/board.ts";
 import type { Choice, LiveSource, LookRequest, Run } from "./source.ts";
 import type { Values } from "./core/state.ts";
 
-const PAUSE = 150; // milliseconds after the last key until the model runs
-type Shown = "before" | "after";
+/** Milliseconds after the last key until the model runs: longer if a look takes long, as one that has begun is finished. */
+const pauseOf = (look: number) => Math.max(20, Math.min(150, look / 2));
 
 export async function live(server: LiveSource): Promise<void> {
   try {
@@ -50,6 +51,8 @@ class Panel {
   private shown: Shown = "after";
   private asking: AbortController | null = null;
   private waiting = 0;
+  private searched = true; // whether the looks at this input search for what follows
+  private took = 0; // milliseconds, of the last look
   private map: ModelMap | null = null;
   private switching = false;
   private streamed = 0; // tokens
@@ -58,7 +61,7 @@ class Panel {
   private readonly status = el("p", { class: "note", id: "live-status", role: "status" }, "connecting …");
   private readonly text = new WrittenText((id) => void this.write(id));
   private readonly mapHolder = el("div", { id: "model" }); // where a tour finds it
-  private readonly tray = el("div", { class: "tray", role: "group", "aria-label": "What is changed" });
+  private readonly tray = new Tray((which) => void this.showSide(which));
   private readonly result = el("div", {});
   private readonly instead = el(
     "select",
@@ -68,35 +71,10 @@ class Panel {
     el("option", { value: "zero here" }, "zeros, at the chosen token"),
     el("option", { value: "mean here" }, "their mean, at the chosen token"),
   );
-  private readonly chosen = el("output", { id: "live-chosen" });
-  private readonly by = el("input", {
-    type: "text",
-    id: "live-by",
-    dir: "auto",
-    "aria-label": "The text to put there",
+  private readonly edits = new EditForms({
+    replace: (text) => this.edit(text),
+    patch: (input, oneHead) => this.patchChosen(input, oneHead),
   });
-  private readonly editing = el(
-    "form",
-    {
-      class: "control",
-      onsubmit: (event: Event) => {
-        event.preventDefault();
-        this.edit();
-      },
-    },
-    el("span", {}, "Replace the chosen token"),
-    this.chosen,
-    el("span", {}, "by"),
-    this.by,
-    el("button", { class: "quiet", id: "live-replace" }, "Replace"),
-  );
-  private readonly patched = el(
-    "select",
-    { id: "live-patched", "aria-label": "What is patched" },
-    el("option", { value: "all" }, "the chosen attention"),
-    el("option", { value: "head" }, "the chosen head"),
-  );
-  private readonly other = el("input", { type: "text", id: "live-other", dir: "auto" });
   private checkpoints = 0;
   private beside: Choice | null = null; // what the look is compared with
   private readonly second = new Second((choice) => {
@@ -111,18 +89,19 @@ class Panel {
     everyHead: () => void this.look({}, { every_head: true }),
     checkpoints: () => this.checkpoints,
     overTraining: () => void this.look({}, { over_training: true }),
+    follow: (look, number) => this.server.origin(look, number),
   };
 
   constructor(private readonly server: LiveSource) {
     this.input.addEventListener("input", () => {
       clearTimeout(this.waiting);
-      this.waiting = window.setTimeout(() => this.typed(), PAUSE);
+      this.waiting = window.setTimeout(() => this.typed(false), pauseOf(this.took));
     });
     this.input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey) return;
       event.preventDefault();
       clearTimeout(this.waiting);
-      this.typed();
+      this.typed(true);
     });
     this.view = new View(this.built(), this.switches);
   }
@@ -134,7 +113,7 @@ class Panel {
     this.input.value = given;
     this.input.readOnly = fixed;
     if (fixed) this.input.title = "This run reads files: give another one to the command.";
-    if (given) this.typed();
+    if (given) this.typed(true);
     else {
       this.tell("Type a text: the model runs as you type.");
       this.input.focus();
@@ -177,30 +156,21 @@ class Panel {
         el("label", { for: "live-instead" }, "outputs become"),
         this.instead,
         this.second.node,
-        el(
-          "details",
-          {},
-          el("summary", {}, "Edit a token, or patch from another input"),
-          this.editing,
-          el(
-            "div",
-            { class: "control" },
-            this.patched,
-            el("label", { for: "live-other" }, "from"),
-            this.other,
-            button("Patch", "live-patch", () => this.patchChosen()),
-          ),
-        ),
+        this.edits.node,
       ),
       this.mapHolder,
-      this.tray,
+      this.tray.node,
       this.result,
     );
   }
 
-  private typed(): void {
-    if (this.input.value === this.given && this.payload) return;
-    this.read(this.input.value, null);
+  /** Take what is typed. A search for what follows the input of a language model takes longer: it waits for Enter. */
+  private typed(search: boolean): void {
+    const same = this.input.value === this.given && this.payload !== null;
+    if (same && (this.searched || !search)) return;
+    this.searched = search;
+    if (same) this.plain = null;
+    else this.read(this.input.value, null);
     if (this.given.trim()) this.look();
     else this.tell("Type a text: the model runs as you type.");
   }
@@ -220,11 +190,11 @@ class Panel {
   }
 
   /** Put another text in place of the chosen token, and compare with the input as it was. */
-  private edit(): void {
+  private edit(by: string): void {
     const page = this.view.page,
       name = page && this.typedSequence(page);
     if (!page || !name) return;
-    const text = replaced(this.given, page.payload.sequences[name].tokens, page.state.get(`at.${name}`), this.by.value);
+    const text = replaced(this.given, page.payload.sequences[name].tokens, page.state.get(`at.${name}`), by);
     if (text === null || !text.trim()) {
       this.tell("This token is not a part of the input's text: change the input itself.", true);
       return;
@@ -252,6 +222,7 @@ class Panel {
       ablated: changes ? this.ablated : [],
       patch: changes ? this.patch : null,
       beside: this.beside,
+      search: this.searched,
     };
   }
 
@@ -263,11 +234,13 @@ class Panel {
     try {
       const payload = await this.server.look({ ...this.request(), ...more }, asking.signal);
       if (asking !== this.asking) return;
+      this.took = performance.now() - began;
       this.payload = payload;
       if (!payload.change) this.plain = payload;
       this.shown = "after";
       this.show(kept);
-      this.tell(`computed in ${Math.round(performance.now() - began)} ms`);
+      const hint = payload.writer && !payload.trace && !this.searched ? "; Enter searches for what follows" : "";
+      this.tell(`computed in ${Math.round(this.took)} ms${hint}`);
       document.documentElement.dataset.looked = String(Number(document.documentElement.dataset.looked ?? 0) + 1);
     } catch (error) {
       if (asking === this.asking) this.tell(told(error), true);
@@ -287,12 +260,11 @@ class Panel {
     this.map.settle();
     this.text.show(page);
     const name = this.typedSequence(page);
-    this.editing.hidden = !name;
     page.state.on(page.looked(), () => {
-      if (name) this.chosen.textContent = visible(page.payload.sequences[name].tokens[page.state.get(`at.${name}`)]);
+      this.edits.show(name && visible(page.payload.sequences[name].tokens[page.state.get(`at.${name}`)]));
       this.map?.settle();
     });
-    this.drawTray();
+    this.tray.show(this.changes(), this.shown);
     this.drawChange(page);
   }
 
@@ -373,70 +345,49 @@ class Panel {
     await this.look();
   }
 
-  private patchChosen(): void {
+  private patchChosen(input: string, oneHead: boolean): void {
     const page = this.view.page,
       { tap } = page?.attention?.entry ?? {},
-      head = this.patched.value === "head" && page ? page.state.get("head") : null;
-    if (!tap || !this.other.value.trim()) {
+      head = oneHead && page ? page.state.get("head") : null;
+    if (!tap || !input.trim()) {
       this.tell("Choose a part on the map, and type the other input first.", true);
       return;
     }
-    this.patch = { input: this.other.value, parts: [tap], head };
+    this.patch = { input, parts: [tap], head };
     this.look();
   }
 
-  private drawTray(): void {
-    const chip = (label: string, remove: () => void) =>
-      el("button", { type: "button", class: "token", "aria-label": `Undo: ${label}`, onclick: remove }, `${label} ✕`);
-    const chips = this.ablated.map((each) =>
-      chip(
-        `${partName(each.part, each.head)} ${each.instead === "mean" ? "mean" : "off"}${placeName(each.place)}`,
-        () => this.undo(each),
-      ),
-    );
-    const { patch, original } = this;
+  /** What is changed now, each change with how to undo it. */
+  private changes(): Undoable[] {
+    const { patch, original } = this,
+      found: Undoable[] = this.ablated.map((each) => ({
+        label: `${partName(each.part, each.head)} ${each.instead === "mean" ? "mean" : "off"}${placeName(each.place)}`,
+        undo: () => this.undo(each),
+      }));
     if (original !== null)
-      chips.push(
-        chip(`edited: ${shortened(original, 24)}`, () => {
+      found.push({
+        label: `edited: ${shortened(original, 24)}`,
+        undo: () => {
           this.read(original, null);
           void this.look();
-        }),
-      );
+        },
+      });
     if (patch)
-      chips.push(
-        chip(`${patch.parts.map((part) => partName(part, patch.head)).join(", ")} patched`, () => {
+      found.push({
+        label: `${patch.parts.map((part) => partName(part, patch.head)).join(", ")} patched`,
+        undo: () => {
           this.patch = null;
           this.look();
-        }),
-      );
-    if (!chips.length) {
-      this.tray.replaceChildren();
-      return;
-    }
-    const tabs = (["before", "after"] as const).map((which) =>
-      el(
-        "button",
-        {
-          type: "button",
-          class: "tab",
-          "aria-pressed": String(this.shown === which),
-          onclick: async () => {
-            if (!this.plain) this.plain = await this.server.look(this.request(false));
-            this.shown = which;
-            this.show();
-          },
         },
-        which,
-      ),
-    );
-    swap(
-      this.tray,
-      ...chips,
-      el("span", { class: "grow" }),
-      el("span", { class: "note" }, "the figures show"),
-      ...tabs,
-    );
-    roving(this.tray, { press: false })();
+      });
+    return found;
+  }
+
+  /** Show the figures of the input as it was, or with the changes. */
+  private async showSide(which: Shown): Promise<void> {
+    if (!this.plain) this.plain = await this.server.look(this.request(false));
+    this.shown = which;
+    this.show();
   }
 
   private drawChange(page: Page): void {

@@ -3,7 +3,7 @@
 import { el } from "./dom.ts";
 import { roving } from "./keyboard.ts";
 import { tip } from "./tips.ts";
-import type { MapPart, MapStack } from "./core/payload.ts";
+import type { MapPart, MapStack, NumberChoice, OriginEntry } from "./core/payload.ts";
 import type { Page } from "./page.ts";
 
 const KINDS = {
@@ -18,10 +18,14 @@ export interface Switches {
   active: () => boolean; // whether a click switches, instead of choosing
   isOff: (part: string, head: number | null) => boolean; // everywhere, or at the token that is chosen for it
   toggle: (part: string, head: number | null) => void;
-  everyHead: () => void;
+  everyHead: () => void; // have all heads ablated one by one
   checkpoints: () => number; // with which attention can be looked at over training
-  overTraining: () => void; // have all heads ablated one by one
+  overTraining: () => void;
+  follow: Follow;
 }
+
+/** What gives a number of a look. */
+export type Follow = (look: string, number: NumberChoice) => Promise<OriginEntry>;
 
 export interface ModelMap {
   node: HTMLElement;

@@ -62,7 +62,7 @@ export function output(page: Page, told: OutputEntry) {
     const place = page.place(),
       { list, target } = chances(page, told, place),
       rows = target && !list.some((each) => each.id === target.id) ? [...list, target] : list;
-    const width = Math.max(320, holder.clientWidth || 640),
+    const width = Math.max(300, holder.clientWidth || 640),
       left = 130,
       row = 28,
       height = rows.length * row + 30,

@@ -67,6 +67,9 @@ export class Page {
       top_k: 0,
       top_p: 1,
       lapse: Math.max(0, (payload.time_lapse?.looks.length ?? 0) - 1),
+      of: "",
+      dim: 0,
+      logit: -1,
       tour: "",
     };
     for (const [name, { tokens, start }] of Object.entries(payload.sequences))
@@ -198,7 +201,7 @@ export class Page {
     if (key === "alpha") return given >= 0 && given <= 10;
     if (key === "temperature") return given >= 0 && given <= 5;
     if (key === "top_p") return given > 0 && given <= 1;
-    return Number.isInteger(given) && given >= (key === "key" ? -1 : 0) && given < this.countOf(key);
+    return Number.isInteger(given) && given >= (key === "key" || key === "logit" ? -1 : 0) && given < this.countOf(key);
   }
 
   /** How many of something there are to choose from. */
@@ -214,6 +217,7 @@ export class Page {
     if (key === "theme") return ["auto", "light", "dark"].includes(value);
     if (key === "s") return /^[a-z-]*$/.test(value);
     if (key === "rollout") return ["one", "mean", "rollout"].includes(value);
+    if (key === "of") return ["", "q", "k", "v"].includes(value);
     if (key === "tour") return /^(\d{3}\.\d{1,2})?$/.test(value);
     return key === "off" && /^\d*$/.test(value);
   }

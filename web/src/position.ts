@@ -35,7 +35,7 @@ export function positions(page: Page) {
       kind = look.attention.entry.position && look.attention.entry.position.kind;
     made.root.hidden = !kind;
     if (!kind) return;
-    const width = Math.max(320, holder.clientWidth || 640);
+    const width = Math.max(300, holder.clientWidth || 640);
     const rule = look.attention.entry.position;
     holder.replaceChildren(rule?.kind === "rotary" ? dials(look, rule, width, sentence) : ramp(look, width, sentence));
     made.refresh();

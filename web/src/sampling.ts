@@ -108,7 +108,7 @@ export function sampling(page: Page, told: OutputEntry) {
     let entropy = 0;
     for (const share of found.left) if (share > 0) entropy -= share * Math.log(share);
     sentence.textContent = `${found.kept.toLocaleString("en")} of ${found.all.toLocaleString("en")} tokens are left; entropy ${figures(entropy)} nats.`;
-    holder.replaceChildren(bars(found.rows, Math.max(320, holder.clientWidth || 640)));
+    holder.replaceChildren(bars(found.rows, Math.max(300, holder.clientWidth || 640)));
     made.refresh();
   };
   const keys = CONTROLS.map(({ key }) => key);

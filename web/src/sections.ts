@@ -16,6 +16,7 @@ import { rivals } from "./rivals.ts";
 import { ladder, products, values } from "./story.ts";
 import { positions } from "./position.ts";
 import { blocks } from "./blocks.ts";
+import { componentOrigin, followed, logitOrigin } from "./origin.ts";
 import { output } from "./output.ts";
 import { sampling } from "./sampling.ts";
 import { neighbours } from "./near.ts";
@@ -189,7 +190,8 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
           "One attention row, step by step",
           "All of it is computed here, from the queries, keys and values of the run.",
           ladder(page),
-          products(page),
+          products(page, followed(page, switches)),
+          componentOrigin(page, switches),
           positions(page),
           values(page),
         )),
@@ -202,6 +204,7 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
           "What comes out",
           "The last vector of each token, read by the output layer.",
           output(page, told),
+          logitOrigin(page, switches, told),
           sampling(page, told),
           payload.lens ? lens(page, payload.lens, told) : null,
         )),

@@ -1,7 +1,7 @@
 // Where the page's numbers come from: the file itself, or a server on this machine that runs the model.
 
 import type { BoardData, BoardNews } from "./core/board.ts";
-import type { Ablated, Payload } from "./core/payload.ts";
+import type { Ablated, NumberChoice, OriginEntry, Payload } from "./core/payload.ts";
 import type { Sampling } from "./core/sampling.ts";
 import type { Values } from "./core/state.ts";
 
@@ -12,6 +12,7 @@ export interface LookRequest {
   ablated: Ablated[];
   patch: { input: string; parts: string[]; head: number | null } | null;
   edited_from?: string | null; // the input before an edit
+  search?: boolean; // for what follows the input of a language model; true if not given
   every_head?: boolean;
   over_training?: boolean; // what attention is in each checkpoint
   beside?: Choice | null; // a second model that reads the same
@@ -59,6 +60,7 @@ export interface LiveSource extends Source {
     sampling: Sampling & { seed: number; max_tokens: number },
     signal: AbortSignal,
   ): AsyncIterable<Written>;
+  origin(look: string, number: NumberChoice): Promise<OriginEntry>;
   save(look: string, state: Partial<Values>): Promise<Blob>;
 }
 
@@ -91,6 +93,10 @@ export class ServerSource implements LiveSource {
 
   async look(request: LookRequest, signal?: AbortSignal): Promise<Payload> {
     return (await this.asked("POST", "/page/look", request, signal)).json();
+  }
+
+  async origin(look: string, number: NumberChoice): Promise<OriginEntry> {
+    return (await this.asked("POST", "/page/number", { look, ...number })).json();
   }
 
   async save(look: string, state: Partial<Values>): Promise<Blob> {

@@ -149,8 +149,8 @@ function step(name: Step, key: KeyStory, x: number, y: number, bar: number, most
   return group;
 }
 
-/** q·k of the chosen pair, dimension by dimension. */
-export function products(page: Page) {
+/** q·k of the chosen pair, dimension by dimension; with `follows` a click on a cell follows it back to its weights. */
+export function products(page: Page, follows: boolean) {
   const made = figure({
     title: "One product, dimension by dimension",
     name: "product",
@@ -184,18 +184,28 @@ export function products(page: Page) {
       role: "img",
       "aria-label": `q and k. ${names}: the products add up to ${total}`,
     });
+    const picked = (cell: SVGElement, of: "q" | "k", dim: number) => {
+      if (!follows) return cell;
+      cell.classList.add("line");
+      cell.addEventListener("click", () => page.state.set({ of, dim }));
+      return cell;
+    };
     const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs));
     rows.forEach(([name, values], n) => {
       root.append(svg("text", { class: "axis", x: left - 12, y: 16 + n * 24, "text-anchor": "end" }, name));
       values.forEach((value: number, e: number) =>
         root.append(
-          svg("rect", {
-            x: left + e * wide,
-            y: 4 + n * 24,
-            width: Math.max(wide - 0.5, 0.5),
-            height: 18,
-            fill: hex(signedColour(value, sizes)),
-          }),
+          picked(
+            svg("rect", {
+              x: left + e * wide,
+              y: 4 + n * 24,
+              width: Math.max(wide - 0.5, 0.5),
+              height: 18,
+              fill: hex(signedColour(value, sizes)),
+            }),
+            n ? "k" : "q",
+            e,
+          ),
         ),
       );
     });
@@ -213,7 +223,7 @@ export function products(page: Page) {
           height: Math.max(long, 0.5),
         });
       root.append(
-        tip(bar, () => {
+        tip(picked(bar, "q", e), () => {
           const [q, k, product] = printed(e);
           return [`dimension ${e + 1}`, `q ${q}`, `k ${k}`, `adds ${product}`];
         }),

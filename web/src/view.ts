@@ -12,6 +12,8 @@ import type { Payload } from "./core/payload.ts";
 import type { Key, Values } from "./core/state.ts";
 import type { Switches } from "./map.ts";
 
+const TASK = 16; // milliseconds of a section after which each of its figures is drawn in a task of its own
+
 export class View {
   page: Page | null = null;
   private readonly bar = new Bar();
@@ -74,7 +76,8 @@ export class View {
     for (const part of parts(page, this.switches)) {
       await pause(); // one after the other, so that the first is seen while the rest is made
       if (turn !== this.turn) return;
-      const drawn = page.redraws.length,
+      const began = performance.now(),
+        drawn = page.redraws.length,
         section = part();
       if (!section) continue;
       before.get(section.id)?.remove();
@@ -83,15 +86,16 @@ export class View {
       else this.main.prepend(section);
       last = section;
       this.bar.list(page, section);
-      for (const { draw } of page.redraws.slice(drawn)) draw(); // now that there is room to measure
+      for (const { draw } of page.redraws.slice(drawn)) {
+        if (performance.now() - began > TASK) await pause();
+        if (turn !== this.turn) return;
+        draw(); // now that there is room to measure
+      }
     }
     for (const left of before.values()) left.remove();
     this.guide.show(page, fresh);
     for (const draw of page.themes) draw();
-    page.state.on(["theme"], () => {
-      page.redraw();
-      for (const draw of page.themes) draw();
-    });
+    page.state.on(["theme"], () => void recoloured(page));
     if (fresh) this.follow(page);
     document.documentElement.dataset.ready = "yes";
     setTimeout(() => turn === this.turn && compared(page), 0);
@@ -104,5 +108,14 @@ export class View {
   private follow(page: Page): void {
     const wanted = page.state.get("s") && document.getElementById(page.state.get("s"));
     if (wanted && wanted.matches("section")) arrived(wanted, "instant");
+  }
+}
+
+/** Draw everything in the colours of the theme: first what is seen, then, a task each, what has pictures of its own. */
+async function recoloured(page: Page): Promise<void> {
+  page.redraw();
+  for (const draw of page.themes) {
+    await pause();
+    draw();
   }
 }

@@ -17,6 +17,8 @@ export class WrittenText {
     role: "group",
     "aria-label": "Alternatives: choose one to branch",
   });
+  private readonly settleTokens = roving(this.tokens, { press: false });
+  private readonly settleNext = roving(this.next, { press: false });
   private readonly seedInput = el("input", { type: "number", id: "live-seed", min: 0, max: 999999, value: "0" });
   private readonly more = el(
     "button",
@@ -68,10 +70,9 @@ export class WrittenText {
       ),
     );
     swap(this.tokens, ...chips);
-    const settle = roving(this.tokens, { press: false });
     page.state.on([place], () => {
       chips.forEach((chip, n) => chip.setAttribute("aria-pressed", String(n === page.state.get(place))));
-      settle();
+      this.settleTokens();
       this.alternatives(page);
     });
   }
@@ -119,6 +120,6 @@ export class WrittenText {
     );
     const where = writes ? `in place of ${visible(writes[place] ?? "…")}` : `after ${visible(tokens[place])}`;
     swap(this.next, el("span", { class: "where" }, `${where}:`), ...buttons, this.more);
-    roving(this.next, { press: false })();
+    this.settleNext();
   }
 }

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import type { Payload } from "../src/core/payload.ts";
+import type { OriginEntry, Payload } from "../src/core/payload.ts";
 
 interface Draw {
   temperature: number;
@@ -18,6 +18,7 @@ export interface Numbers {
   pages: Record<string, Payload>;
   rotated: { vector: number[]; by: number; base: number; layout: "interleaved" | "halves"; out: number[] }[];
   norms: { x: number[]; gain: number[]; shift: number[]; eps: number; layer: number[]; rms: number[] }[];
+  origins: { entries: OriginEntry[] }[];
   penalties: { length: number; alpha: number; kind: string; penalty: number }[];
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +14,22 @@ from headway.runs.train import train_run
 from headway.tasks.base import Pipeline
 from tests.inspection.page.test_browser import barriers
 from tests.inspection.page.test_every_number import off
-from tests.pages import payload_of
+from tests.inspection.page.test_keyboard import stops
+from tests.inspection.page.test_touch import SMALL
+from tests.pages import payload_of, until
 
 GIVEN = "a cat"
 STEPS = {"model.context": 64, "train.steps": 8, "train.evaluate_every": 4, "train.save_every": 4,
          "train.learning_rate": 0.05, "train.average": 0,
          "train.keep_looks": f"{GIVEN} ||| un chat"}  # fmt: skip
+
+
+def look_of_two(run: headway.Run, path: Path) -> tuple[int, int]:
+    """Write the page of two checkpoints, with the looks that training kept; their steps."""
+    (best,) = run.steps
+    other = next(step for step in (4, 8) if step != best)
+    run.look(out=path, beside=other)
+    return best, other
 
 
 def table(page: Any, name: str) -> list[list[str]]:
@@ -46,9 +57,7 @@ def run(tmp_path_factory) -> headway.Run:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
 def test_numbers_of_two_checkpoints_and_of_every_step(run, show, tmp_path, width, scheme):
-    (best,) = run.steps
-    other = next(step for step in (4, 8) if step != best)
-    run.look(out=tmp_path / "page.html", beside=other)
+    best, other = look_of_two(run, tmp_path / "page.html")
     payload = payload_of(tmp_path / "page.html")
     entry = next(n for n, each in enumerate(payload["attentions"]) if each["kind"] == "cross")
     name, head, query = payload["attentions"][entry]["name"], 1, 1
@@ -81,3 +90,29 @@ def test_numbers_of_two_checkpoints_and_of_every_step(run, show, tmp_path, width
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert not barriers(page)
     assert not seen.faults
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "dark"), (390, "light")])
+def test_two_checkpoints_and_every_step_in_firefox(run, firefox, tmp_path, width, scheme):
+    look_of_two(run, tmp_path / "page.html")
+    address = f"{(tmp_path / 'page.html').as_uri()}#theme={scheme}&lapse=0"
+    page = firefox.open(address, width=width)
+    until(page, "() => document.querySelector('.badge.good') !== null")
+    found = stops(page)
+    assert 15 < len(found) <= 60
+    assert all(found)
+    rows = """(name) => { const figure = document.querySelector(`figure[data-figure="${name}"]`);
+        figure.querySelector("button.numbers").click();
+        return [...figure.querySelectorAll("tbody tr")].map(row => [...row.cells].map(cell => cell.textContent)); }"""
+    for _, own, other, difference in page.evaluate(rows, "two-models"):
+        numbers = [float(each.replace("\u2212", "-")) for each in (own, other, difference)]
+        assert numbers[1] - numbers[0] == pytest.approx(numbers[2], abs=2e-4)
+    assert [row[0] for row in page.evaluate(rows, "over-training")] == ["0", "1", "2", "4", "8"]
+    page.evaluate("document.querySelector('figure[data-figure=heads-over-training] canvas').focus()")
+    page.keyboard.press("ArrowRight")
+    assert "lapse=1" in page.evaluate("location.hash")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(SMALL) == []
+    assert not barriers(page)
+    assert not page.faults()
+    page.close()

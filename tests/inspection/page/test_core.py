@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import asdict
 from typing import Any
 
 import torch
 
 from headway.decoding.beam import length_penalty
 from headway.decoding.sampling import Sampling, allowed_tokens
+from headway.inspection.page.number_origin import NumberChoice, origin_entry
+from headway.models import GptConfig, build_model
+from headway.nn.positions import Learned, Rotary
 from headway.ops.positions import rotary_angles, rotate
-from tests.inspection.page.subjects import POSITIONS, bert, language, translation
+from tests.inspection.page.subjects import POSITIONS, bert, language, spread, translation
 from tests.node import WEB, needs_node
 
 SETTINGS = [
@@ -50,6 +54,19 @@ def normed() -> dict[str, Any]:
     return {"eps": 1e-5} | {name: value.tolist() for name, value in parts.items()}
 
 
+def followed(position: Any) -> dict[str, Any]:
+    """A component of a query and a logit of a model, followed back to its weights."""
+    model = spread(build_model(GptConfig(vocab=9, context=8, width=16, layers=1, heads=2, position=position)))
+    ids = torch.tensor([[1, 5, 2, 7]])
+    numbers = (
+        NumberChoice(part="q", token=3, index=2, attention="layers.0.self", head=1, query=3),
+        NumberChoice(part="logit", token=3, index=4),
+    )
+    return {
+        "entries": [{"number": asdict(each), **origin_entry(model, lambda: model(ids)[0], each)} for each in numbers]
+    }
+
+
 def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
     node = needs_node()
     logits = 3 * torch.randn(1, 50, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -60,6 +77,7 @@ def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
         "pages": {name: language(position=position) for name, position in POSITIONS.items()}
         | {"translation": translation(), "masked": bert()},
         "norms": [normed()],
+        "origins": [followed(Rotary()), followed(Learned())],
         "rotated": [rotated("interleaved"), rotated("halves")],
         "penalties": [
             {"length": 7, "alpha": alpha, "kind": kind, "penalty": length_penalty(7, alpha, kind)}
@@ -72,4 +90,4 @@ def test_the_modules_of_the_page_agree_with_pytorch(tmp_path):
         [node, WEB / "test.mjs", tmp_path / "numbers.json"], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert "# tests 29" in done.stdout
+    assert "# tests 31" in done.stdout

@@ -5,9 +5,11 @@ A figure whose numbers are compared with nothing fails the test.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,12 @@ from torch import Tensor, nn
 
 from headway.decoding.beam import length_penalty
 from headway.decoding.trace import alignment, tree
+from headway.errors import ConfigError
 from headway.inspection.ablation import ablate
 from headway.inspection.logit_lens import logit_lens
 from headway.inspection.page.block_steps import PARTS as NORMS
 from headway.inspection.page.block_steps import _block
+from headway.inspection.page.number_origin import NumberChoice, origin_entry
 from headway.inspection.page.record import ForwardRecord, record_forward
 from headway.inspection.tap_names import taps
 from headway.tasks.explanation import EmbeddingTable, Explanation
@@ -44,7 +48,7 @@ class Truth:
     explanation: Explanation
     recording: ForwardRecord
     logits: Tensor
-    chosen: dict[str, int]
+    chosen: dict[str, Any]
 
     def place(self, sequence: str, count: int) -> int:
         return min(self.chosen[f"at.{sequence}"], count - 1)
@@ -238,6 +242,79 @@ def one_product(truth: Truth, rows: Rows, header: list[str]) -> Pairs:
         assert abs(scale * sum(value for value, _ in values) - score) <= sum(unit for _, unit in values)
 
 
+def a_component(truth: Truth, rows: Rows, header: list[str]) -> Pairs:
+    index, head, _ = truth.query()
+    look, part, dim = truth.looks(index)[0], truth.chosen["of"], truth.chosen["dim"]
+    if part == "v":
+        value = look.v[0, head // (look.q.shape[1] // look.v.shape[1])][truth.chosen["key"]].double()
+    else:
+        value = truth.of_query("query_vectors") if part == "q" else truth.keys()[truth.chosen["key"]]
+    yield from products_with_weights(truth, rows, part, value[dim].item())
+
+
+def a_logit(truth: Truth, rows: Rows, header: list[str]) -> Pairs:
+    value = truth.logits[truth.output_place, truth.chosen["logit"]].item()
+    yield from products_with_weights(truth, rows, "logit", value)
+
+
+def products_with_weights(truth: Truth, rows: Rows, part: str, value: float) -> Pairs:
+    """The products, and the sums: the last two numbers are the one that is followed, computed here and PyTorch's."""
+    if not rows:
+        assert part not in truth.chosen["followed"]
+        return
+    entry = next(each for each in truth.payload["origins"] if each["number"] == truth.chosen["followed"][part])
+    parameters, lines = dict(truth.model.named_parameters()), iter(rows)
+    for row in entry["rows"]:
+        weights = parameters[entry["weight"]][row["row"]].detach().double()
+        x = numbers_of(entry["tensors"][row["x"]])
+        for n, weight in enumerate(weights.tolist()):
+            label, *cells = next(lines)
+            assert label.endswith(f"dimension {n + 1}")
+            yield from zip(cells, (x[n], weight, x[n] * weight), strict=True)
+        for label, told in (("bias", row["bias"]), ("sum", row["out"]), ("PyTorch", row["out"])):
+            if told is not None:
+                line = next(lines)
+                assert line[0] == label
+                yield line[3], told
+    for line in lines:
+        yield line[3], value
+    yield rows[-2][3], value
+    yield rows[-1][3], value
+
+
+def numbers_of(kept: dict[str, Any]) -> list[float]:
+    found: list[float] = np.frombuffer(base64.b64decode(kept["data"]), "<f4").astype(float).tolist()
+    return found
+
+
+def follow(payload: dict[str, Any], model: nn.Module, explanation: Explanation, chosen: dict[str, Any]) -> None:
+    """Follow a component and a logit of this selection, where the model has such numbers; the page then shows them."""
+    found: dict[str, Any] = {}
+    if payload["attentions"]:
+        entry = payload["attentions"][chosen["attention"]]
+        query = chosen[f"at.{entry['queries']}"]
+        token = query if chosen["of"] == "q" else chosen["key"]
+        found[chosen["of"]] = NumberChoice(
+            part=chosen["of"],
+            token=token,
+            index=chosen["dim"],
+            attention=entry["name"],
+            head=chosen["head"],
+            query=query,
+        )
+    if payload["output"]:
+        sequence, places = payload["output"]["sequence"], len(payload["output"]["ids"])
+        place = min(chosen[f"at.{sequence}"], places - 1) if sequence else 0
+        chosen["logit"] = payload["output"]["ids"][place][0]
+        found["logit"] = NumberChoice(part="logit", token=place, index=chosen["logit"])
+    chosen["followed"] = {}
+    for part, choice in found.items():
+        with contextlib.suppress(ConfigError):
+            origin = {"number": asdict(choice), **origin_entry(model, explanation.forward, choice)}
+            payload.setdefault("origins", []).append(origin)
+            chosen["followed"][part] = origin["number"]
+
+
 def weighted_values(truth: Truth, rows: Rows, header: list[str]) -> Pairs:
     out = truth.of_query("head_outputs").tolist()
     yield from zip([row[1] for row in rows], out, strict=True)
@@ -364,6 +441,8 @@ TRUTHS: dict[str, Callable[..., Pairs]] = {
     r"From products to weights": products_to_weights,
     r"One product, dimension by dimension": one_product,
     r"Where they stand": where_they_stand,
+    r"Where a component comes from": a_component,
+    r"Where a logit comes from": a_logit,
     r"Weighted values, added up": weighted_values,
     r"(.+): what each block adds": what_blocks_add,
     r"(.+): one token through a block": through_a_block,
@@ -392,7 +471,7 @@ TABLES = """() => [...document.querySelectorAll('figure')].filter((figure) => !f
 
 def shown(piece: str) -> str:
     """A token as the page shows it."""
-    return piece.removeprefix(" ").replace(" ", "␣") or "∅"
+    return re.sub(r"(?<!\S) | (?!\S)", "␣", piece.removeprefix(" ")) or "∅"
 
 
 def beside(printed: str, truth: float) -> float:
@@ -404,7 +483,7 @@ def beside(printed: str, truth: float) -> float:
     return off(printed, truth)
 
 
-def selections(payload: dict[str, Any]) -> list[dict[str, int]]:
+def selections(payload: dict[str, Any]) -> list[dict[str, Any]]:
     """What is chosen on the page, three times: places, heads and keys from all over it."""
     found = []
     for turn in range(3):
@@ -414,6 +493,7 @@ def selections(payload: dict[str, Any]) -> list[dict[str, int]]:
             entry = payload["attentions"][index]
             keys = len(payload["sequences"][entry["keys"]]["tokens"])
             chosen |= {"attention": index, "head": turn % entry["heads"], "key": min(turn, keys - 1)}
+            chosen |= {"of": "qkv"[turn], "dim": turn}
         found.append(chosen)
     return found
 
@@ -433,9 +513,11 @@ def test_every_number_is_pytorchs_to_its_last_figure(kind, precision, show, monk
 
     monkeypatch.setattr(subjects, "payload", recorded)
     payload = KINDS[kind]()
-    seen = None
-    for chosen in selections(payload):
-        address = "#" + "&".join(f"{key}={value}" for key, value in chosen.items())
+    seen, every = None, selections(payload)
+    for chosen in every:
+        follow(payload, *runs[0][:2], chosen)
+    for chosen in every:
+        address = "#" + "&".join(f"{key}={value}" for key, value in chosen.items() if key != "followed")
         if seen is None:
             seen = show(payload, hash=address)
         else:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +66,27 @@ def test_keys_choose_tokens_heads_and_cells(firefox, tmp_path):
     page.keyboard.press("ArrowUp")
     assert "at.text=7" in page.evaluate("location.hash")
     page.close()
+
+
+def test_a_worker_that_is_killed_leaves_no_firefox():
+    executable = shutil.which("firefox-esr") or shutil.which("firefox")
+    if executable is None or shutil.which("setpriv") is None:
+        pytest.skip("no Firefox on this machine, or nothing that ends it")
+    script = f"from tests.firefox import Firefox; print(Firefox({executable!r}).group, flush=True); input()"
+    root = Path(__file__).parents[3]
+    worker = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    group = int(worker.stdout.readline())
+    os.killpg(group, 0)  # it runs
+    worker.send_signal(signal.SIGKILL)
+    worker.wait(10)
+    for _ in range(200):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    os.killpg(group, signal.SIGKILL)
+    pytest.fail("Firefox ran on for ten seconds")

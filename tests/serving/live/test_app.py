@@ -5,10 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
-import time
 from typing import Any
-
-import pytest
 
 from tests.inspection.page.subjects import LINE
 from tests.serving.live.conftest import KEY, Live, translator, writer
@@ -102,21 +99,3 @@ def test_requests_take_turns(live):
     assert sorted(page["change"] is None for page in found) == [False] * 3 + [True] * 3
     plain = [page["tensors"] for page in found if page["change"] is None]
     assert all(tensors == plain[0] for tensors in plain)
-
-
-@pytest.mark.parametrize("part", ["decoder.layers.1.cross"])
-def test_a_head_off_and_a_key_stroke_are_quick(live, part):
-    """In CPU time of the process, which a busy machine does not stretch: 150 and 200 ms, of a run of this size."""
-    session = live(translator()).session
-    from headway.serving.fields import Fields
-    from headway.serving.live.fields import LookRequest
-
-    def seconds(**fields: Any) -> float:
-        request = LookRequest.read(Fields({"input": LINE, **fields}))
-        began = time.process_time()
-        session.look(request)
-        return time.process_time() - began
-
-    seconds()
-    assert min(seconds(ablated=[{"part": part, "head": n % 4}]) for n in range(5)) < 0.150
-    assert min(seconds(input=f"{LINE} {n}") for n in range(5)) < 0.200

@@ -24,6 +24,7 @@ from headway.serving.server import bound
 from headway.training.log import LOG, log_line, run_of_log
 from tests.inspection.page.test_browser import barriers
 from tests.inspection.page.test_keyboard import stops
+from tests.inspection.page.test_touch import SMALL
 from tests.pages import until
 from tests.serving.live.conftest import KEY, Live
 from tests.serving.live.test_app import BEARER, ask
@@ -187,3 +188,30 @@ def test_a_dashboard_of_a_file_opens_offline_in_every_width(browser, folder, tmp
     assert not barriers(page)
     assert not faults
     context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_a_dashboard_opens_in_firefox(firefox, folder, tmp_path, width, scheme):
+    path = tmp_path / "runs.html"
+    path.write_text(Board([folder]).page(), encoding="utf-8")
+    page = firefox.open(f"{path.as_uri()}#theme={scheme}", width=width)
+    until(page, "() => document.documentElement.dataset.ready === 'yes'")
+    names = "[...document.querySelectorAll('table.runs th bdi')].map(each => each.textContent)"
+    assert page.evaluate(names) == ["seed-0", "seed-1"]
+    assert page.evaluate("document.querySelectorAll('.chart path.run').length") == 2
+    page.evaluate("document.querySelector('table.runs button').focus()")
+    page.keyboard.press("Enter")  # one run less
+    assert page.evaluate("document.querySelectorAll('.chart path.run').length") == 1
+    page.evaluate("document.querySelector('.tabs .tab').focus()")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.querySelector('.tabs .tab[aria-pressed=true]').textContent") == "training loss"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(SMALL) == []
+    assert not barriers(page)
+    assert not page.faults()
+    page.close()
+    again = firefox.open(f"{path.as_uri()}#theme={scheme}", width=width)
+    found = stops(again)
+    assert 5 < len(found) <= 60
+    assert all(found)
+    again.close()

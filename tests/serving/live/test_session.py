@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,12 @@ from PIL import Image
 
 from headway.decoding.sampling import GREEDY, Sampling
 from headway.inspection.ablation import ablate
+from headway.inspection.page.number_origin import NumberChoice
 from headway.inspection.page.payload import PageOptions, payload, run_facts
 from headway.models import VitConfig, build_model
 from headway.serving.api_errors import ApiError
 from headway.serving.fields import Fields
-from headway.serving.live.fields import LookRequest
+from headway.serving.live.fields import LookRequest, read_number
 from headway.serving.live.session import LiveSession
 from headway.tasks.image_classification import Classification
 from tests.inspection.page.subjects import LINE, pixels, spread
@@ -41,6 +44,21 @@ def test_a_look_is_the_page_of_the_file(kind):
     plain = payload(pipeline.model, pipeline.explain(LINE), run_facts(pipeline), PageOptions())
     assert {name: live[name] for name in plain} == plain
     assert live["writer"]["sequence"] in plain["sequences"]
+
+
+def test_a_text_is_read_without_the_search_for_what_follows_it():
+    live = LiveSession(writer())
+    searched, quick = live.look(request()), live.look(request(search=False))
+    assert "trace" in searched
+    assert "trace" not in quick
+    assert (searched["given"], quick["given"], quick["said"]) == (LINE, LINE, "")
+    logits = [numbers(page, page["output"]["logits"]) for page in (searched, quick)]
+    np.testing.assert_array_equal(*logits)
+    off = live.look(request(search=False, ablated=[{"part": "layers.0.self", "head": 1}]))
+    assert off["change"]["said"] == ["", ""]
+    assert live.look(request(ablated=[{"part": "layers.0.self", "head": 1}]))["change"]["said"][0] == searched["said"]
+    decoder = LiveSession(translator())  # what it writes is found by its search
+    assert decoder.look(request(search=False))["said"] == decoder.look(request())["said"]
 
 
 @torch.no_grad()
@@ -126,6 +144,59 @@ def test_a_saved_view_holds_the_numbers_of_the_look(tmp_path):
     assert kept["start"] == {**page["start"], "head": 2, "at.target": 1}
     with pytest.raises(ApiError, match="not kept"):
         live.saved("99", {})
+
+
+def test_a_number_is_followed_back_in_the_look_as_it_was_changed(tmp_path):
+    live = LiveSession(translator())
+    plain = live.look(request())
+    off = live.look(request(ablated=[{"part": "encoder.layers.0.feedforward"}]))
+    name, at = "decoder.layers.1.cross", NumberChoice(part="k", token=2, index=3, attention="decoder.layers.1.cross")
+    values = []
+    for page in (plain, off):
+        (entry,) = (each for each in page["attentions"] if each["name"] == name)
+        values.append(numbers(page, entry["k"])[0, 2, 3].item())
+        found = live.origin(page["look"], at)
+        assert found["value"] == pytest.approx(values[-1], rel=1e-6)
+        (row,) = found["rows"]
+        x, w = (numbers(found, row[each]).astype(float) for each in "xw")
+        assert (x @ w).item() + (row["bias"] or 0) == pytest.approx(found["value"], rel=1e-5)
+    assert values[0] != values[1]
+    path = tmp_path / "look.html"
+    path.write_text(live.saved(off["look"], {"of": "k", "dim": 3}))
+    assert payload_of(path)["origins"] == [live.origin(off["look"], at)]
+    with pytest.raises(ApiError, match="not kept"):
+        live.origin("99", at)
+    with pytest.raises(ApiError, match="index=9"):
+        live.origin(off["look"], NumberChoice(part="k", token=2, index=9, attention=name))
+
+
+def test_a_file_keeps_the_last_numbers_that_were_followed_and_no_more_than_it_has_room_for(monkeypatch, tmp_path):
+    live = LiveSession(translator())
+    look, path = live.look(request())["look"], tmp_path / "look.html"
+    choices = [NumberChoice(part="logit", token=n // 8, index=n % 8) for n in range(20)]
+    for number in choices:
+        live.origin(look, number)
+    path.write_text(live.saved(look, {}))
+    kept = payload_of(path)["origins"]
+    assert [each["number"] for each in kept] == [asdict(number) for number in choices[-16:]]
+    without = len(path.read_text()) - sum(len(json.dumps(each, separators=(",", ":"))) for each in kept)
+    monkeypatch.setattr("headway.serving.live.session.FILE_BYTES", without + 5_000)
+    path.write_text(live.saved(look, {}))
+    assert 0 < len(payload_of(path)["origins"]) < 16
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "part"),
+        ({"part": "weights"}, "one of q, k, v, logit"),
+        ({"part": "q", "token": -1}, "integer from 0"),
+        ({"part": "q", "attention": 3}, "attention"),
+    ],
+)
+def test_a_number_of_no_known_kind_is_refused(fields, message):
+    with pytest.raises(ApiError, match=message):
+        read_number(Fields(fields))
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,34 @@ export type OtherEntry = Pick<
   "run" | "task" | "steps" | "model" | "parameters" | "given" | "said" | "sequences" | "attentions" | "output" | "precision" | "tensors"
 >; // prettier-ignore
 
+/** A component of a query, key or value of a token, or a logit: one that can be followed back to its weights. */
+export interface NumberChoice {
+  part: "q" | "k" | "v" | "logit";
+  token: number; // of a logit: the place of the output
+  index: number; // the dimension; of a logit the id of the token that it is of
+  attention: string; // the name of its entry
+  head: number;
+  query: number;
+}
+export interface OriginRow {
+  row: number; // of the matrix
+  x: string; // what is read, and the row: tensors of the origin
+  w: string;
+  bias: number | null;
+  out: number; // their product and the bias, as PyTorch has it
+  factor: number; // in the number, after a rotation
+  norm: { mean: number; root: number; gain: number; shift: number } | null;
+}
+/** What gives a number: factor · norm(x·w + bias), added up over the rows. */
+export interface OriginEntry {
+  number: NumberChoice;
+  value: number; // PyTorch's
+  weight: string; // the name of the parameter
+  shape: [number, number];
+  rows: OriginRow[];
+  tensors: Record<string, StoredTensor>;
+}
+
 export interface NearEntry {
   space: "table" | "sentences";
   lists: [string, number][][];
@@ -239,6 +267,7 @@ export interface Payload {
   change: ChangeEntry | null;
   other?: OtherEntry;
   time_lapse?: TimeLapseEntry;
+  origins?: OriginEntry[]; // of the numbers that were followed back to their weights
   look?: string; // live: the name to save the view by
   writer?: { sequence: string; begin: number; stops: number[] } | null; // live: where tokens are written
   start: Record<string, number>;

@@ -14,6 +14,9 @@ export interface Values {
   top_k: number; // 0: all
   top_p: number;
   lapse: number; // which look of those that were kept while the model trained
+  of: string; // what is followed back to its weights: "q", "k" or "v" of the chosen token; empty: nothing
+  dim: number; // the dimension of it
+  logit: number; // the id of the token whose logit is followed back; -1: none
   tour: string; // the stop of a guided tour, "002.3"; empty: none
   [place: `at.${string}`]: number;
 }

@@ -12,7 +12,7 @@ from headway.serving.fields import Fields
 from headway.serving.gate import Gate, Route
 from headway.serving.gated_app import GatedApp, Handler
 from headway.serving.http import EventStream, HttpAnswer
-from headway.serving.live.fields import WRITTEN, LookRequest, RunChoice, read_sampling, read_versions
+from headway.serving.live.fields import WRITTEN, LookRequest, RunChoice, read_number, read_sampling, read_versions
 from headway.serving.live.runs import LiveRuns
 from headway.serving.metrics import Metrics
 
@@ -22,6 +22,7 @@ ROUTES = {
     "/page/runs": Route(method="POST"),
     "/page/open": Route(method="POST"),
     "/page/look": Route(method="POST"),
+    "/page/number": Route(method="POST"),
     "/page/write": Route(method="POST"),
     "/page/save": Route(method="POST"),
 }
@@ -40,6 +41,7 @@ class LiveApp(GatedApp):
             "/page/runs": self._dashboard,
             "/page/open": self._open,
             "/page/look": self._look,
+            "/page/number": self._number,
             "/page/write": self._write,
             "/page/save": self._save,
         }
@@ -82,6 +84,11 @@ class LiveApp(GatedApp):
             return session.look(request, every_head=every_head, beside=other, over=over)
 
         return HttpAnswer(await self._computed(computed))
+
+    async def _number(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        look, number, run = fields.text("look"), read_number(fields), RunChoice.read(fields)
+        fields.refuse_rest()
+        return HttpAnswer(await self._computed(lambda: self.runs.session(run.name, run.step).origin(look, number)))
 
     async def _write(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> EventStream:
         request, run, sampling = LookRequest.read(fields), RunChoice.read(fields), read_sampling(fields)

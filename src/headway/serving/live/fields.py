@@ -8,6 +8,8 @@ from typing import Any, Literal
 from headway.decoding.sampling import Sampling
 from headway.errors import ConfigError, shown
 from headway.inspection.interventions import Ablated
+from headway.inspection.page.number_origin import PARTS as NUMBERS
+from headway.inspection.page.number_origin import NumberChoice
 from headway.serving.api_errors import invalid
 from headway.serving.fields import Fields
 
@@ -70,6 +72,7 @@ class LookRequest:
     ablated: tuple[Ablated, ...]
     patch: PatchRequest | None
     edited_from: str | None = None  # the input before the edit, which the output is compared with
+    search: bool = True  # for what follows the input of a language model
 
     @classmethod
     def read(cls, fields: Fields) -> LookRequest:
@@ -82,7 +85,24 @@ class LookRequest:
             ablated=_ablated(fields),
             patch=_patch(fields),
             edited_from=None if edited is None else _input(edited, "edited_from"),
+            search=fields.flag("search", True),
         )
+
+
+def read_number(fields: Fields) -> NumberChoice:
+    """Which number of a look is to be followed back to its weights. Raises ApiError."""
+    part = fields.text("part")
+    kind = next((each for each in NUMBERS if each == part), None)
+    if kind is None:
+        raise invalid(f"part is {shown(part)}, expected one of {', '.join(NUMBERS)}", "part")
+    return NumberChoice(
+        part=kind,
+        token=fields.integer("token", 0, 0, 1 << 20),
+        index=fields.integer("index", 0, 0, 1 << 31),
+        attention=fields.text("attention", ""),
+        head=fields.integer("head", 0, 0, 1 << 16),
+        query=fields.integer("query", 0, 0, 1 << 20),
+    )
 
 
 def _input(given: str, name: str) -> str:

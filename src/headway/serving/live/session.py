@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,8 +20,9 @@ from headway.inspection.interventions import Interventions, patched_values
 from headway.inspection.page.change import output_change
 from headway.inspection.page.html import document
 from headway.inspection.page.kept_looks import Look, looks_of, looks_over
+from headway.inspection.page.number_origin import NumberChoice, origin_entry
 from headway.inspection.page.outputs import TOP
-from headway.inspection.page.payload import PageOptions, other_entry, payload, run_facts
+from headway.inspection.page.payload import FILE_BYTES, PageOptions, other_entry, payload, run_facts
 from headway.serving.api_errors import ApiError, invalid
 from headway.serving.live.fields import LookRequest
 from headway.tasks.base import Pipeline
@@ -28,7 +30,17 @@ from headway.tasks.explanation import Explanation
 from headway.tasks.token_writer import TokenWriter
 from headway.training.checkpoints import Checkpoints
 
-KEPT = 16  # looks that can still be saved
+KEPT = 16  # looks that can still be saved, and numbers of each that were followed back
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptLook:
+    """A look that was shown, and the pass that it is of."""
+
+    payload: dict[str, Any]
+    explanation: Explanation
+    interventions: Interventions
+    origins: OrderedDict[NumberChoice, dict[str, Any]] = field(default_factory=OrderedDict)
 
 
 class LiveSession:
@@ -39,7 +51,7 @@ class LiveSession:
         self.pipeline, self.first = pipeline, given
         self.facts = run_facts(pipeline, "" if best is None else f"best {best.described}")
         self._plain: OrderedDict[tuple[Any, ...], Explanation] = OrderedDict()
-        self._looks: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._looks: OrderedDict[str, _KeptLook] = OrderedDict()
         self._count = 0
         self._looks_given, self._kept_looks = "", list[Look]()
 
@@ -83,18 +95,18 @@ class LiveSession:
         with _told(), uncounted():
             given = self._allowed(request.given)
             before = given if request.edited_from is None else self._allowed(request.edited_from)
-            plain = self._explained(before, request.compare or request.written)
+            plain = self._explained(before, request.compare or request.written, request.search)
             interventions = self._interventions(request)
             options = PageOptions(quick=not every_head, models=1 if beside is None else 2)
             looks = looks_over([each.pipeline for each in over], given) if over else self._kept(given)
-            found = self._payload(plain, request, interventions, options, looks)
+            found, changed = self._payload(plain, request, interventions, options, looks)
             if beside is not None:
-                read = plain if before == given else self._explained(given, request.written)
+                read = plain if before == given else self._explained(given, request.written, request.search)
                 found["other"] = other_entry(self.pipeline, beside.pipeline, read, options, request.written)
             writer = self.pipeline.token_writer(given)
         self._count += 1
         found |= {"look": str(self._count), "writer": None if writer is None else _writer_entry(writer)}
-        self._looks[found["look"]] = found
+        self._looks[found["look"]] = _KeptLook(found, changed, interventions)
         while len(self._looks) > KEPT:
             self._looks.popitem(last=False)
         return found
@@ -106,22 +118,23 @@ class LiveSession:
         interventions: Interventions,
         options: PageOptions,
         looks: Sequence[Look],
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], Explanation]:
+        """The payload, and the pass that it is of."""
         model, given = self.pipeline.model, self._allowed(request.given)
         edited = None
         if request.edited_from is not None:
             edited = self._with_output_of(plain, given)
         elif not interventions:
-            return payload(model, plain, self.facts, options, looks=looks)
+            return payload(model, plain, self.facts, options, looks=looks), plain
         changed = edited or plain
         decodes = request.written is None or request.compare not in (None, request.written)
         if (decodes or edited is not None) and not interventions.of_one_pass:
             with interventions.applied(model):
-                changed = self._fresh(given, request.written)
+                changed = self._fresh(given, request.written, request.search)
         note = "" if request.patch is None else f"patched from {request.patch.given!r}"
         change = output_change(model, plain, changed, interventions, note, edited)
         with interventions.applied(model):
-            return payload(model, changed, self.facts, options, change.entry, looks)
+            return payload(model, changed, self.facts, options, change.entry, looks), changed
 
     def _kept(self, given: str) -> list[Look]:
         """What training kept of this input."""
@@ -163,32 +176,59 @@ class LiveSession:
                     if step + 1 < count:
                         logits_V, state = writer.extended(token, state)
 
+    def origin(self, look: str, number: NumberChoice) -> dict[str, Any]:
+        """The products that give one number of a look that was shown; a file that is saved of it has them as well.
+
+        Raises ApiError for a look too long ago, and for a number that is not a product with weights.
+        """
+        kept = self._kept_look(look)
+        if number not in kept.origins:
+            with _told(), kept.interventions.applied(self.pipeline.model):
+                found = origin_entry(self.pipeline.model, kept.explanation.forward, number)
+            kept.origins[number] = {"number": asdict(number), **found}
+        kept.origins.move_to_end(number)
+        while len(kept.origins) > KEPT:
+            kept.origins.popitem(last=False)
+        return kept.origins[number]
+
     def saved(self, look: str, state: dict[str, Any]) -> str:
         """The look as one file that opens offline, at what is chosen now. Raises ApiError for one too long ago."""
-        found = self._looks.get(look)
-        if found is None:
-            raise ApiError(404, "this view is not kept any more: run it again", code="look_not_found")
+        kept = self._kept_look(look)
         start = {name: value for name, value in state.items() if isinstance(value, int | float | str)}
-        kept = {name: value for name, value in found.items() if name not in ("look", "writer")}
-        return document({**kept, "start": {**found["start"], **start}})
+        found = {name: value for name, value in kept.payload.items() if name not in ("look", "writer")}
+        found["start"] = {**found["start"], **start}
+        origins = list(kept.origins.values())
+        text = document({**found, "origins": origins} if origins else found)
+        while origins and len(text) > FILE_BYTES:  # the page alone may be as large as a file may be
+            origins = origins[1:]
+            text = document({**found, "origins": origins})
+        return text
+
+    def _kept_look(self, look: str) -> _KeptLook:
+        if look not in self._looks:
+            raise ApiError(404, "this view is not kept any more: run it again", code="look_not_found")
+        return self._looks[look]
 
     def _allowed(self, given: str) -> str:
         """The input of a page; where inputs are files, that of the command line alone."""
         return self.first if self.pipeline.reads_files else given
 
-    def _explained(self, given: str, written: Sequence[int] | None) -> Explanation:
+    def _explained(self, given: str, written: Sequence[int] | None, search: bool = True) -> Explanation:
         """With nothing changed; the last ones are kept, as every change is compared with one."""
-        key = (given, None if written is None else tuple(written))
+        key = (given, None if written is None else tuple(written), search)
         if key not in self._plain:
-            self._plain[key] = self._fresh(given, written)
+            self._plain[key] = self._fresh(given, written, search)
             while len(self._plain) > KEPT:
                 self._plain.popitem(last=False)
         self._plain.move_to_end(key)
         return self._plain[key]
 
-    def _fresh(self, given: str, written: Sequence[int] | None) -> Explanation:
+    def _fresh(self, given: str, written: Sequence[int] | None, search: bool = True) -> Explanation:
         if written is None:
-            return self.pipeline.explain(given)
+            writer = None if search else self.pipeline.token_writer(given)
+            if writer is None or writer.source is not None:  # what a decoder reads is what a search has found
+                return self.pipeline.explain(given)
+            return replace(writer.explain(writer.prompt), said="")
         writer = self.pipeline.token_writer(given)
         if writer is None:
             raise invalid("this run does not write text token by token", "written", "unsupported_model")
