@@ -20,7 +20,6 @@ from headway.cli.options import check_limits
 from headway.cli.parser import parse
 from headway.cli.stopping import SIGNALS
 from headway.cli.terminal import guarded_streams, tell
-from headway.cores import let_threads_sleep
 from headway.errors import AdviceWarning, ConfigError, StorageError
 
 RUN_MODULE = "headway.runs.run"  # it imports torch, and what every command that reads a run needs
@@ -104,6 +103,8 @@ def _import_torch() -> None:
     """
     if RUN_MODULE in sys.modules:
         return
+    from headway.cores import let_threads_sleep  # not needed by `headway --help`
+
     gc.disable()
     let_threads_sleep()
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # other vendors' devices: not used, slow to search for

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.terminal import tell
-from headway.cores import cores
 from headway.counts import counted
 from headway.errors import ConfigError, DataError
 
@@ -78,6 +77,7 @@ def execute(arguments: Namespace) -> None:
 def _prepared(arguments: Namespace, spec: Path) -> PreparedReport:
     from headway.cli.outputs import expect_folder
     from headway.cli.prepare_bar import PrepareBar
+    from headway.cores import cores
     from headway.data.store_documents import InputReading
     from headway.data.store_units import StoreSettings
     from headway.data.store_writer import prepare_store
