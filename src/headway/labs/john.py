@@ -186,8 +186,8 @@ def run(parameters: JohnParameters, seed: int, quick: bool) -> LabOutcome:
         )
     ]  # fmt: skip
     notes = [
-        "Deck 004's own sentence has its answer, New York, last, where a recurrent network finds it easily. What it"
-        " cannot do is carry every person and place until one of them is asked for; attention looks at them when the"
+        "Deck 004's own sentence asks for the last of its two cities, New York. What a recurrent network cannot do is"
+        " carry every person and place until one of them is asked for; attention looks at them when the"
         f" question is known, and does so with {BEYOND} clauses after training on {trained}. The transformer has no"
         " state to carry anything in: all it knows of a word that was read long ago, it looks up. Its positions (those"
         " of Shaw et al. 2018) tell it which city stands beside which name."
