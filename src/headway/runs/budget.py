@@ -213,15 +213,15 @@ class _Fit:
             return train
         return with_warmup(train, max(train.schedule.warmup, min(LEAST_WARMUP, train.steps // 5)), self.fixed)
 
-    def _facts(self, config: RunConfig, chosen: _Choice, expected: float, ends_early: str) -> dict[str, str]:
+    def _facts(self, config: RunConfig, chosen: _Choice, expected: float, reached: str) -> dict[str, str]:
         train, unit = config.train, self.config.task.batch_unit
         batch = f"{train.batch_tokens * train.accumulate:,} {unit}"
         why = [f"a step of {batch} takes {duration(chosen.step)}, a validation {duration(chosen.validation)}"]
         if chosen.step >= BUSY * chosen.computed:
             why.append(f"the machine is busy: {duration(chosen.computed)} of a step are computed, the rest is waiting")
         why += self.tried[:1]
-        if ends_early:
-            why.append(f"{ends_early} end before the time")
+        if reached:
+            why.append(f"{reached} end before the time")
         elif train.steps < LEAST_STEPS:
             why.append(f"a model hardly learns in fewer than {LEAST_STEPS} steps: allow more time")
         changed = [*_changes(self.config.model, config.model), differences(self.config.train, train)]

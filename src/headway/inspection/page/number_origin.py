@@ -28,7 +28,7 @@ from headway.nn.rnn_attention import Alignment
 
 Part = Literal["q", "k", "v", "logit"]
 PARTS: tuple[Part, ...] = ("q", "k", "v", "logit")
-ROUNDINGS = 64  # by so many roundings of its terms a sum may differ from the number: beyond, another step is between
+ROUNDINGS = 64  # a sum may differ from the number by this many roundings of its terms; more means a step in between
 SMALL = 1e-6  # a rotation's factors below it are zeros
 
 
