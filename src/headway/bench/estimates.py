@@ -57,7 +57,8 @@ def run(options: Options, sizes: EstimateSizes | None = None) -> BenchReport:
         machine = this_machine("cpu")
         for name, changes in sizes.presets.items():
             for kind in RECOMPUTE:
-                config = _config(name, {**changes, "train.recompute": kind})
+                config = with_changes(name, {**changes, "train.recompute": kind}, device="cpu")
+                config = replace(config, train=replace(config.train, accumulate=1))
                 for figure, value in _compared(config, machine, sizes.steps).items():
                     figures[f"{name}_{'plain' if kind == 'none' else 'recompute'}_{figure}"] = value
     finally:
@@ -65,13 +66,13 @@ def run(options: Options, sizes: EstimateSizes | None = None) -> BenchReport:
     return BenchReport([], figures)
 
 
-def _config(name: str, changes: Mapping[str, object]) -> RunConfig:
-    """A preset's recipe on a CPU."""
-    config = override(preset(name).recipe(), dict(changes))
-    return replace(config, train=replace(config.train, device="cpu", compile=False, accumulate=1))
+def with_changes(name: str, changes: Mapping[str, object], *, device: str) -> RunConfig:
+    """A preset's recipe on a device, not compiled."""
+    return override(preset(name).recipe(), {**changes, "train.device": device, "train.compile": False})
 
 
-def _task(config: RunConfig) -> TrainingTask:
+def stand_in(config: RunConfig) -> TrainingTask:
+    """The task of a config on made-up data."""
     return config.task.stand_in(
         DataRequest(
             data=config.data, model=config.model, folder=Path(), batch_tokens=config.train.batch_tokens,
@@ -81,7 +82,7 @@ def _task(config: RunConfig) -> TrainingTask:
 
 
 def _compared(config: RunConfig, machine: Machine, steps: int) -> dict[str, float]:
-    task = _task(config)
+    task = stand_in(config)
     estimated = memory_of(config, task).peak
     span = seconds_of_step(config, task, machine)
     with TemporaryDirectory() as folder:

@@ -12,6 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from headway.bench.result import BenchReport, Result
+from headway.data.batching import Indices
+from headway.tasks.training_task import Batch
+from headway.training.trainer import Trainer
 
 Steps = Callable[[], int]  # takes one or more steps -> how many
 WARMUP = 5  # steps in which a contender compiles, and ours is recorded
@@ -56,6 +59,29 @@ def seconds(call: Steps, steps: int) -> float:
         taken += call()
     torch.cuda.synchronize()
     return (time.perf_counter() - start) / taken
+
+
+def loading_share(trainer: Trainer, *, steps: int, rounds: int) -> float:
+    """The share of a step that goes into making batches: its time with them, less that with one that is ready."""
+
+    def own() -> int:
+        return len(trainer.next_steps())
+
+    def one(indices: Indices) -> Batch:
+        return batch
+
+    task = trainer.task
+    made = task.batch
+    batch = made(next(task.order.after(trainer.cursor))[0])
+    times: dict[bool, list[float]] = {False: [], True: []}
+    try:
+        for ready in (False, True) * rounds:
+            task.batch = one if ready else made  # type: ignore[method-assign]
+            own()  # with the batches that were made before
+            times[ready].append(seconds(own, steps))
+    finally:
+        task.batch = made  # type: ignore[method-assign]
+    return 1 - median(times[True]) / median(times[False])
 
 
 def plain_step(model: nn.Module, optimiser: torch.optim.Optimizer, loss: Callable[[], Tensor], clip: float) -> Steps:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from headway.bench.gpu_turns import Steps, compare, decayed, plain_step
+from headway.bench.gpu_turns import Steps, compare, decayed, loading_share, plain_step
 from headway.bench.peers import peer
 from headway.bench.result import BenchReport, Options
 from headway.config import override
@@ -62,14 +62,21 @@ def run(options: Options, sizes: TrainBertSizes = SIZES) -> BenchReport:
         raise ConfigError("train-bert needs a GPU, and torch finds no GPU")
     transformers = peer("transformers")
     with tempfile.TemporaryDirectory() as folder:
-        trainer = make_trainer(Path(folder), sizes)
-        batch = trainer.task.batch(next(trainer.task.order.after(trainer.cursor))[0])
-        makers = {
-            "ours": lambda: lambda: len(trainer.next_steps()),
-            "transformers": lambda: _peer(transformers, batch, sizes),
-        }
+        trainers: list[Trainer] = []
+
+        def ours() -> Steps:
+            trainers.append(make_trainer(Path(folder), sizes))
+            return lambda: len(trainers[0].next_steps())
+
+        def theirs() -> Steps:
+            task = trainers[0].task
+            return _peer(transformers, task.batch(next(task.order.after(trainers[0].cursor))[0]), sizes)
+
+        makers = {"ours": ours, "transformers": theirs}
         tokens = dict.fromkeys(makers, sizes.rows * sizes.length)
-        return compare(makers, steps=sizes.steps, rounds=sizes.rounds, tokens=tokens)
+        report = compare(makers, steps=sizes.steps, rounds=sizes.rounds, tokens=tokens)
+        share = loading_share(trainers[0], steps=sizes.steps, rounds=sizes.rounds)
+        return BenchReport(report.results, {**report.figures, "loading_share": round(share, 4)})
 
 
 def make_trainer(folder: Path, sizes: TrainBertSizes, **train: object) -> Trainer:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headway.bench.gpu_turns import Steps, compare, decayed, plain_step
+from headway.bench.gpu_turns import Steps, compare, decayed, loading_share, plain_step
 from headway.bench.peers import peer
 from headway.bench.plain_gpt import PlainGpt
 from headway.bench.result import BenchReport, Options
@@ -28,6 +28,7 @@ from headway.presets import PRESETS
 from headway.tasks.language_modelling.config import Language
 from headway.tasks.language_modelling.training import LanguageTraining
 from headway.training.callbacks import SilentCallback
+from headway.training.ranks import ALONE, Alone
 from headway.training.trainer import Trainer
 
 RATE, DECAY, BETAS, CLIP = 6e-4, 0.1, (0.9, 0.95), 1.0
@@ -55,10 +56,11 @@ def run(options: Options, sizes: TrainGptSizes = SIZES) -> BenchReport:
         raise ConfigError("train-gpt needs a GPU, and torch finds no GPU")
     transformers = peer("transformers")
     with tempfile.TemporaryDirectory() as folder:
+        trainers: list[Trainer] = []
 
         def ours() -> Steps:
-            trainer = make_trainer(Path(folder), sizes)
-            return lambda: len(trainer.next_steps())
+            trainers.append(make_trainer(Path(folder), sizes))
+            return lambda: len(trainers[0].next_steps())
 
         makers = {
             "ours": ours,
@@ -66,10 +68,12 @@ def run(options: Options, sizes: TrainGptSizes = SIZES) -> BenchReport:
             "transformers": lambda: _compiled(_from_transformers(transformers, sizes), sizes),
         }
         tokens = dict.fromkeys(makers, sizes.rows * sizes.context)
-        return compare(makers, steps=sizes.steps, rounds=sizes.rounds, tokens=tokens)
+        report = compare(makers, steps=sizes.steps, rounds=sizes.rounds, tokens=tokens)
+        share = loading_share(trainers[0], steps=sizes.steps, rounds=sizes.rounds)
+        return BenchReport(report.results, {**report.figures, "loading_share": round(share, 4)})
 
 
-def make_trainer(folder: Path, sizes: TrainGptSizes, **train: object) -> Trainer:
+def make_trainer(folder: Path, sizes: TrainGptSizes, ranks: Alone = ALONE, **train: object) -> Trainer:
     """headway's trainer on random tokens, as `headway train gpt2` makes it, but for `train`."""
     model = GptConfig(vocab=50257, context=sizes.context, width=sizes.width, layers=sizes.layers, heads=sizes.heads)
     recipe = PRESETS["gpt2"].recipe()
@@ -89,7 +93,7 @@ def make_trainer(folder: Path, sizes: TrainGptSizes, **train: object) -> Trainer
             "compile": True, "device": "cuda", **train,
         },
     )  # fmt: skip
-    return Trainer(build_model(model), task, settings, folder, SilentCallback())
+    return Trainer(build_model(model), task, settings, folder, SilentCallback(), ranks)
 
 
 def _plain(sizes: TrainGptSizes) -> nn.Module:
