@@ -88,3 +88,15 @@ def test_batches_made_ahead_are_those_of_the_order(tmp_path, make):
     other._make_batches(5)
     assert [one.advance()["loss"] for _ in range(7)] == [other.advance()["loss"] for _ in range(7)]
     assert one.cursor == other.cursor
+
+
+def test_no_more_steps_are_taken_at_once_than_there_are_batches_for(tmp_path, make):
+    """A GPU does not wait for batches; there are more of them each time, until there are as many as wanted."""
+    made = make("language", tmp_path / "run", "cpu", graphed=True)
+    made.graphed.steps_at_once, taken = 3, []
+    made.graphed.took = lambda seconds: setattr(made.graphed, "steps_at_once", 10)
+    for _ in range(4):
+        there = len(made.ready)
+        taken.append(len(made.next_steps()))
+        assert taken[-1] <= (there or 3)
+    assert taken == [3, 3, 6, 10]

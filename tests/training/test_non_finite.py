@@ -330,3 +330,22 @@ def test_the_largest_seed_trains(tmp_path):
     made = trainer(tmp_path, replace(TRAIN, seed=2**63 - 1, steps=1, evaluate_every=1))
     made.train()
     assert made.step == 1
+
+
+@pytest.mark.parametrize("optimiser", [Adam(), AdamW()])
+def test_an_update_before_the_loss_is_read_is_the_same_and_leaves_out_what_is_not_finite(
+    optimiser, tmp_path, monkeypatch
+):
+    """As on a GPU, which is given the update without waiting for the host."""
+    config = replace(TRAIN, optimiser=optimiser, non_finite="skip", clip=1.0, ema=0.0)
+    one, other = (trainer(tmp_path / str(n), config) for n in range(2))
+    for step in range(4):
+        if step == 2:
+            for made in (one, other):
+                into_loss(made, math.nan)
+        expected = one.advance()
+        with monkeypatch.context() as patch:
+            patch.setattr(Trainer, "_applies_unseen", True)
+            found = other.advance()
+        assert (found["loss"], found["norm"]) == pytest.approx((expected["loss"], expected["norm"]), nan_ok=True)
+        assert state_hash(one) == state_hash(other)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save
+from torch import nn
 
 from headway.errors import ConfigError, RankError, StorageError
 from headway.nn.lora import Lora
@@ -19,6 +20,7 @@ from headway.reliability.disks import DyingDisk, FailingDisk, WatchedDisk, used
 from headway.reliability.process import Ended
 from headway.storage.disk import Disk
 from headway.storage.tensors import safetensors_header
+from headway.training import parallel
 from headway.training.checkpoints import MODEL, TRAINER, Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.log import LOG, read_log
@@ -97,6 +99,22 @@ def test_what_two_ranks_saved_is_read_by_any_number_to_the_bit(count, shard, of_
     assert {each.code for each in together(count, work)} == {0}
     for name in (MODEL, TRAINER):
         assert content(folder)[0][name] == content(of_two)[0][name]
+
+
+def test_units_are_gathered_together_or_block_by_block_with_the_same_curve(alone, tmp_path, monkeypatch):
+    for size, folder in ((parallel.UNIT, tmp_path / "one"), (1, tmp_path / "each")):
+        monkeypatch.setattr(parallel, "UNIT", size)
+        train(2, folder, replace(TWELVE, shard="full", recompute="blocks"))
+        assert curve(folder) == pytest.approx(curve(alone), rel=1e-6)
+
+
+@pytest.mark.parametrize(("unit", "expected"), [(1, [1, 1, 1, 1]), (25, [3, 1]), (10**6, [4])])
+def test_small_blocks_are_a_unit_together(unit, expected, monkeypatch):
+    monkeypatch.setattr(parallel, "UNIT", unit)
+    blocks = [nn.Linear(9, 1, bias=False) for _ in range(4)]
+    found = parallel._units(blocks)
+    assert [len(each) for each in found] == expected
+    assert [block for each in found for block in each] == blocks
 
 
 def test_recomputed_blocks_change_no_bit(tmp_path):

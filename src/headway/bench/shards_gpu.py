@@ -21,7 +21,7 @@ from headway.errors import ConfigError
 from headway.training.ranks import ALONE, STORE, Alone, RankPlace, joined_ranks
 from headway.training.trainer import Trainer
 
-CURVE = 20  # steps of the two curves
+CURVE = 10  # steps of the two curves
 SEED = 0  # of the weights
 
 

@@ -33,11 +33,6 @@ class Sharers(Protocol):
         """The values (N,) of all of them (size·N,), in their order."""
         ...
 
-    @property
-    def device(self) -> torch.device:
-        """Where these values are."""
-        ...
-
 
 _BEFORE: ContextVar[int] = ContextVar("before", default=0)
 _SHARERS: ContextVar[Sharers | None] = ContextVar("sharers", default=None)
@@ -107,7 +102,7 @@ def values_in_parts(items: Iterable[T], compute: Callable[[T], Tensor]) -> list[
             failed = _computed(item, compute, own) or failed
     if count and len(own) < -(-count // sharers.size):
         failed = _computed(item, compute, own) or failed
-    flags = torch.tensor([float(failed is not None)], dtype=torch.float64, device=sharers.device)
+    flags = torch.tensor([float(failed is not None)], dtype=torch.float64)
     if sharers.joined(flags).any():
         raise failed or NonFiniteError("the validation of another rank met values that are NaN or infinite")
     return _exchanged(own, sharers)[:count] if count else []
@@ -115,11 +110,11 @@ def values_in_parts(items: Iterable[T], compute: Callable[[T], Tensor]) -> list[
 
 def _exchanged(own: Sequence[Tensor], sharers: Sharers) -> list[Tensor]:
     """The values of all ranks' items, each of which has computed every n-th."""
-    lengths = sharers.joined(torch.tensor([len(each) for each in own], device=sharers.device)).tolist()
+    lengths = sharers.joined(torch.tensor([len(each) for each in own])).tolist()
     padded = torch.zeros(len(own), max(lengths), dtype=torch.float64)
     for row, values in zip(padded, own, strict=True):
         row[: len(values)] = values
-    found = sharers.joined(padded.flatten().to(sharers.device)).view(len(lengths), -1).cpu()
+    found = sharers.joined(padded.flatten().cpu()).view(len(lengths), -1).cpu()
     order = [rank * len(own) + n for n in range(len(own)) for rank in range(sharers.size)]
     return [found[at, : lengths[at]] for at in order]
 

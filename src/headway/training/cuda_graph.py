@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from headway.nn.universal_stack import has_loops
 from headway.tasks.training_task import Batch, Capturable, TrainingTask
 from headway.training.config import TrainConfig
+from headway.training.optimisers import is_fused_adam
 
 MAX_STEPS = 64  # at most, between two synchronisations, at which losses are read
 SECONDS = 2.0  # between two synchronisations, so that logs, progress and signals are not late
@@ -41,7 +42,7 @@ def unsupported_reason(
         return "the model's depth depends on the data"
     if config.non_finite == "rollback":
         return "non_finite=rollback: a step's loss must be known before the next"
-    if not all(isinstance(each, torch.optim.Adam) and each.defaults["fused"] for each in optimisers):
+    if not all(map(is_fused_adam, optimisers)):
         return "the optimiser reads its learning rate from the host"
     return None
 
@@ -88,7 +89,8 @@ class CudaGraphSteps:
     ) -> list[tuple[float, float]]:
         """Take the steps after `step`, each with its micro-batches and learning rate -> loss and norm of each.
 
-        `meanwhile` is called while the device computes.
+        `meanwhile` is called after each step was launched, while the device computes: a GPU takes few replays in
+        advance, so that launching them all takes as long as computing them.
         """
         if not self.steps_taken:
             self._prepare()
@@ -103,8 +105,8 @@ class CudaGraphSteps:
                 else:
                     self.graph.replay()
                 self.steps_taken += 1
-            if meanwhile is not None:
-                meanwhile()
+                if meanwhile is not None:
+                    meanwhile()
             return [(loss, norm) for loss, norm in self.seen[: len(rates)].tolist()]
 
     def _prepare(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headway.cores import cores, load
 from headway.counts import counted
@@ -28,6 +29,21 @@ def moved(model: M, device: torch.device) -> M:
     """The model on a device; one that is there is left alone, which torch does not do with fake tensors."""
     there = {tensor.device.type for tensor in chain(model.parameters(), model.buffers())}
     return model if there <= {device.type} else model.to(device)
+
+
+def reading(*values: Tensor) -> Callable[[], list[float]]:
+    """Begin to read values () -> a call that waits for them, but not for what a GPU is given to do meanwhile."""
+    if values[0].device.type != "cuda":
+        return lambda: [value.item() for value in values]
+    found = torch.stack([value.double() for value in values]).to("cpu", non_blocking=True)
+    there = torch.cuda.Event()
+    there.record()
+
+    def read() -> list[float]:
+        there.synchronize()
+        return found.tolist()
+
+    return read
 
 
 def described(device: torch.device) -> str:

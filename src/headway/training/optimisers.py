@@ -124,6 +124,18 @@ def build_optimisers(
     return made
 
 
+def is_fused_adam(optimiser: torch.optim.Optimizer) -> bool:
+    """Whether an optimiser is torch's Adam or AdamW in one kernel, which can leave out a step on the device."""
+    return isinstance(optimiser, torch.optim.Adam) and bool(optimiser.defaults["fused"])
+
+
+def skip_non_finite(optimisers: Sequence[torch.optim.Optimizer], *values: Tensor) -> None:
+    """Let fused Adams leave weights and means alone in their next step if one of these values () is not finite."""
+    bad = ~torch.stack([value.double() for value in values]).isfinite().all()
+    for optimiser in optimisers:
+        optimiser.found_inf = bad.float()  # type: ignore[attr-defined]
+
+
 def _groups(
     factor: Mapping[int, float], *parts: tuple[Sequence[Tensor], float], share: float = 1.0
 ) -> list[dict[str, object]]:

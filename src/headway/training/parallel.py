@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from torch.distributed.fsdp import FSDPModule
 
 # Methods by which a model is called beside `forward`: FSDP gathers its parameters before them, too.
+UNIT = 2**24  # parameters that are gathered at once, at least: fewer do not outweigh what each gathering costs
 CALLED = ("features", "start", "extend", "encode")
 
 
@@ -38,7 +40,7 @@ def _recomputed(block: Block) -> object:
 
 
 def shard_model(model: nn.Module, ranks: Alone, *, by_machine: bool) -> None:
-    """Leave each rank its rows of every parameter (FSDP2): blocks are gathered one by one, when they compute.
+    """Leave each rank its rows of every parameter (FSDP2): blocks are gathered when they compute, small ones together.
 
     Gradients are summed, not averaged: the loss is divided by the count of the whole step. With `by_machine`, each
     machine has all of the model. Weights are gathered in 32 bits: autocast then computes as without shards.
@@ -47,9 +49,10 @@ def shard_model(model: nn.Module, ranks: Alone, *, by_machine: bool) -> None:
 
     assert isinstance(ranks, Ranks)
     mesh = ranks.mesh(by_machine=by_machine)
-    for part in (*_blocks(model), model):
-        fully_shard(part, mesh=mesh)
-        sharded = cast("FSDPModule", part)
+    units: list[list[nn.Module]] = [*_units(_blocks(model)), [model]]
+    for unit in units:
+        fully_shard(unit, mesh=mesh)
+        sharded = cast("FSDPModule", unit[0])
         sharded.set_gradient_divide_factor(1.0)
         sharded.set_force_sum_reduction_for_comms(True)  # gloo cannot scale while it adds
     for name in CALLED:
@@ -66,6 +69,19 @@ def compile_blocks(model: nn.Module, *, fixed: bool) -> None:
     """Compile each block of a sharded model: what FSDP does between them stays outside."""
     for block in _blocks(model):
         block.compile(dynamic=not fixed)
+
+
+def _units(blocks: Sequence[nn.Module]) -> list[list[nn.Module]]:
+    """The blocks in groups that are gathered at once, each of UNIT parameters or of one block."""
+    units: list[list[nn.Module]] = []
+    held = UNIT
+    for block in blocks:
+        if held >= UNIT:
+            units.append([])
+            held = 0
+        units[-1].append(block)
+        held += sum(parameter.numel() for parameter in block.parameters())
+    return units
 
 
 def _blocks(model: nn.Module) -> list[Block]:

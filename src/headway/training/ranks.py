@@ -115,11 +115,6 @@ class Alone:
         """The name of the machine of a rank."""
         return platform.node()
 
-    @property
-    def device(self) -> torch.device:
-        """Where the values are that ranks exchange."""
-        return torch.device("cpu")
-
 
 class Ranks(Alone):
     """Several processes, joined by a process group; one of them per GPU, or on CPUs."""
@@ -140,7 +135,7 @@ class Ranks(Alone):
 
     def total(self, count: int, signal: int | None) -> int:
         """The sum of all ranks' counts; tells them of this rank's signal as well."""
-        own = torch.tensor([count, signal or 0], dtype=torch.int64, device=self.device)
+        own = torch.tensor([count, signal or 0], dtype=torch.int64)
         counts, signals = self.joined(own).view(self.size, 2).T.tolist()
         self._signal = max(signals) or None
         return sum(counts)
@@ -158,7 +153,7 @@ class Ranks(Alone):
 
     def told(self, values: list[float]) -> list[float]:
         """The values that rank 0 has."""
-        word = torch.tensor(values, dtype=torch.float64, device=self.device)
+        word = torch.tensor(values, dtype=torch.float64)
         with _contact():
             self.dist.broadcast(word, 0)
             found: list[float] = word.tolist()
@@ -166,7 +161,7 @@ class Ranks(Alone):
 
     def expect_alike(self, step: int) -> None:
         """Wait for all ranks to come here. Raises RankError if they did not find the same checkpoint."""
-        found = self.joined(torch.tensor([step], dtype=torch.int64, device=self.device)).tolist()
+        found = self.joined(torch.tensor([step], dtype=torch.int64)).tolist()
         if len(set(found)) > 1:
             raise RankError(
                 f"the ranks found checkpoints of different steps ({', '.join(map(str, found))}): "
@@ -180,7 +175,7 @@ class Ranks(Alone):
         as a ring all-reduce moves. A parameter that no rank has a gradient of is left without one.
         """
         given = [parameter for parameter in parameters if parameter.requires_grad]
-        reached = torch.tensor([p.grad is not None for p in given], dtype=torch.int32, device=self.device)
+        reached = torch.tensor([p.grad is not None for p in given], dtype=torch.int32)
         with _contact():
             self.dist.all_reduce(reached, op=self.dist.ReduceOp.MAX)
         found = [p for p, any_rank in zip(given, reached.tolist(), strict=True) if any_rank]
@@ -228,7 +223,7 @@ class Ranks(Alone):
 
     def any(self, here: bool) -> bool:
         """Whether something is so on any rank."""
-        return bool(self.joined(torch.tensor([here], dtype=torch.int64, device=self.device)).sum().item())
+        return bool(self.joined(torch.tensor([here], dtype=torch.int64)).sum().item())
 
     def told_text(self, text: str) -> str:
         """The text that rank 0 has."""
@@ -236,7 +231,6 @@ class Ranks(Alone):
         room = torch.zeros(int(self.told([float(len(data))])[0]), dtype=torch.uint8)
         if self.first:
             room = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        room = room.to(self.device)
         with _contact():
             self.dist.broadcast(room, 0)
         return bytes(room.tolist()).decode()
@@ -251,7 +245,8 @@ class Ranks(Alone):
                 f"train.shard=node: {self.size} ranks, {each} on this machine, which does not divide them"
             )
         shape = (self.size // each, each) if by_machine else (self.size,)
-        return init_device_mesh(self.device.type, shape, mesh_dim_names=("machine", "rank")[-len(shape) :])
+        kind = "cuda" if "nccl" in self.dist.get_backend_config() else "cpu"
+        return init_device_mesh(kind, shape, mesh_dim_names=("machine", "rank")[-len(shape) :])
 
     def saved(self) -> None:
         """A checkpoint was written."""
@@ -263,11 +258,6 @@ class Ranks(Alone):
         with _contact():
             return self.store.get(f"host-{rank}").decode()
 
-    @property
-    def device(self) -> torch.device:
-        """Where the values are that ranks exchange."""
-        return pick_device("cuda" if self.dist.get_backend() == "nccl" else "cpu")
-
 
 ALONE = Alone()
 
@@ -276,7 +266,8 @@ ALONE = Alone()
 def joined_ranks(device: str, place: RankPlace | None) -> Iterator[Alone]:
     """The ranks that this process belongs to, joined for the block: `ALONE` without a place. Raises RankError.
 
-    `device` is that of the config: GPUs talk by NCCL, CPUs by gloo.
+    `device` is that of the config: tensors of GPUs are exchanged by NCCL, those of CPUs by gloo. What ranks tell each
+    other in numbers stays on the CPUs, so that nobody waits for a GPU to learn of it.
     """
     if place is None:
         yield ALONE
@@ -285,7 +276,7 @@ def joined_ranks(device: str, place: RankPlace | None) -> Iterator[Alone]:
 
     backend = "gloo"
     if pick_device(device).type == "cuda":
-        backend = "nccl"
+        backend = "cpu:gloo,cuda:nccl"
         torch.cuda.set_device(place.local % torch.cuda.device_count())
     with _contact(), _ended_by_signals():
         store = _store(place)

@@ -51,7 +51,7 @@ class ComputeTimes:
         for begin, end in self.events:
             end.synchronize()
             self.seconds += begin.elapsed_time(end) / 1000
-        own = torch.tensor([self.seconds], dtype=torch.float64, device=self.ranks.device)
+        own = torch.tensor([self.seconds], dtype=torch.float64)
         all_seconds = self.ranks.joined(own).tolist()
         self.seconds = 0.0
         self.events.clear()

@@ -29,10 +29,10 @@ from headway.training.callbacks import Callback
 from headway.training.checkpoints import FACTS, RESUMABLE, TUNED, Checkpoints, tuned_settings
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import CudaGraphSteps, unsupported_reason
-from headway.training.devices import compile_features, moved, pick_device
+from headway.training.devices import compile_features, moved, pick_device, reading
 from headway.training.gradient_sums import backpropagate_pairwise
 from headway.training.log import LOG, log_bytes, log_line, parse_log, read_log, run_of_log
-from headway.training.optimisers import MEANS, build_optimisers
+from headway.training.optimisers import MEANS, build_optimisers, is_fused_adam, skip_non_finite
 from headway.training.parallel import compile_blocks, recompute_blocks, release, shard_model
 from headway.training.parameters import choose_parameters, layer_shares
 from headway.training.randomness import STEP, VALIDATION, VERSION, Randomness
@@ -168,16 +168,21 @@ class Trainer:
         batches, cursor = self.ready.popleft()
         tokens = self.ranks.total(sum(batch.count for batch in batches), self.stop_request.number)
         loss, size = self._gradients(batches, self.step, tokens)
+        rate = self._rate(self.step + 1) * (phase.rate if phase else 1.0)
+        self._set_rate(rate)
+        read = reading(loss, size)
+        applied = self._applies_unseen
+        if applied:
+            skip_non_finite(self.optimisers, loss, size)
+            self._apply()
         if self.device.type == "cuda" and not isinstance(self.task, Phased):
             self._make_batches(1)
-        total, norm = loss.item(), size.item()
+        total, norm = read()
         self.step, self.cursor = self.step + 1, cursor
-        rate = self._rate(self.step) * (phase.rate if phase else 1.0)
-        if math.isfinite(total) and math.isfinite(norm):
-            self._set_rate(rate)
-            self._apply()
-        else:
+        if not (math.isfinite(total) and math.isfinite(norm)):
             self._not_finite(total, norm)
+        elif not applied:
+            self._apply()
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
         self.randomness.at(self.step, STEP)
@@ -200,13 +205,18 @@ class Trainer:
         """Take several steps, at most to the next evaluation or checkpoint, without synchronising."""
         config, started = self.config, time.perf_counter()
         ends = (config.steps, *(self.step - self.step % n + n for n in (config.evaluate_every, config.save_every)))
-        count = min(graphed.steps_at_once, min(ends) - self.step)
+        wanted = graphed.steps_at_once
+        # No more than there are batches for, after the first steps: making the others would keep the device waiting.
+        count = min(wanted, len(self.ready) or wanted, min(ends) - self.step)
         self._make_batches(count)
         taken = [self.ready.popleft() for _ in range(count)]
         self.model.train()
         rates = [self._rate(self.step + n) for n in range(1, count + 1)]
         found = graphed.run(
-            [batches for batches, _ in taken], self.step, rates, meanwhile=lambda: self._make_batches(count)
+            [batches for batches, _ in taken],
+            self.step,
+            rates,
+            meanwhile=lambda: self._make_batches(min(len(self.ready) + 2, wanted)),
         )
         entries, seconds = [], (time.perf_counter() - started) / count
         graphed.took(seconds)
@@ -287,12 +297,21 @@ class Trainer:
                 for name, parameter in self.model.named_parameters():
                     self.ema[name].lerp_(parameter, 1 - self.config.ema)
 
+    @property
+    def _applies_unseen(self) -> bool:
+        """Whether the optimisers leave out a step that is not finite by themselves: it need not be looked at before.
+
+        So a GPU is given the update without waiting for the host. A running mean would not be left alone.
+        """
+        return self.device.type == "cuda" and not self.ema and all(map(is_fused_adam, self.optimisers))
+
     def _clip(self) -> Tensor:
         """The norm of the gradient, which is clipped to `config.clip`."""
-        parameters = [p for p in self.model.parameters() if p.grad is not None]
-        norm = whole(torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = whole(torch.nn.utils.get_total_norm(gradients))
         if self.config.clip:
-            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.clip, norm)
+            # Shards are scaled as the plain tensors they are: each needs far longer to be told apart from one.
+            torch._foreach_mul_([local(g) for g in gradients], torch.clamp(self.config.clip / (norm + 1e-6), max=1.0))
         return norm
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
