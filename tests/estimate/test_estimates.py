@@ -8,15 +8,17 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from headway.bench.estimates import EstimateSizes, run
 from headway.bench.result import Options
 from headway.cli import main
 from headway.config import override
 from headway.estimate.decoding import decoding_of
-from headway.estimate.flops import flops_of
+from headway.estimate.flops import WINOGRAD, flops_of
 from headway.estimate.formulas import PUBLISHED
 from headway.estimate.machines import MACHINES
+from headway.models import build_model
 from headway.presets import preset
 from headway.tasks.base import DataRequest
 
@@ -58,6 +60,27 @@ def test_operations_of_a_gpt_are_the_formulas():
     assert flops.causal == pytest.approx(flops.palm - 6 * 3 * 64 * 64, rel=1e-6)
     again = override(config, {"train.recompute": "blocks"})
     assert flops_of(again, task)[0].executed > flops.causal
+
+
+def test_convolutions_of_three_by_three_may_take_fewer_multiplications():
+    """Of those at each place: in the forward pass, for the gradient of the weights, and of all inputs but images."""
+    config, task = task_of("convnet", {"train.batch_tokens": 2})
+    expected = 0
+
+    def seen(layer, given, out):
+        nonlocal expected
+        if layer.kernel_size == (3, 3) and layer.stride == (1, 1):
+            passes = 2 if given[0].shape[1] == 3 else 3
+            expected += passes * 2 * 9 * layer.in_channels * out[0].numel()
+
+    model = build_model(config.model).eval()
+    for part in model.modules():
+        if isinstance(part, nn.Conv2d):
+            part.register_forward_hook(seen)
+    model(torch.zeros(1, 3, config.task.size, config.task.size))
+    flops = flops_of(config, task)[0]
+    assert flops.saved == pytest.approx((1 - 1 / WINOGRAD) * expected)
+    assert 0.8 * flops.palm < expected < flops.palm
 
 
 def test_what_decoding_reads_and_keeps():

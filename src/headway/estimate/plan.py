@@ -165,8 +165,8 @@ def _seconds(
 ) -> Range:
     """The time of a step: arithmetic at the range of efficiency, and at worst what is exchanged beyond backward."""
     rate = gpus * machine.peak(config.train.precision)
-    work = per_step * _work(flops)
-    low, high = work / (rate * efficiency.high), work / (rate * efficiency.low)
+    work, least = (per_step * count for count in (_work(flops), _work(flops) - flops.saved))
+    low, high = least / (rate * efficiency.high), work / (rate * efficiency.low)
     if machine.gpu and machine.efficiency is None:
         quick, slow = COMPILED_CALL if config.train.compile else CALL
         calls = flops.kernels * max(config.train.accumulate // gpus, 1)
