@@ -19,6 +19,7 @@ from headway.training.launching import Launcher, RankProcess, die_with
 PARTS = {"train.accumulate": 4, "train.precision": "fp32"}  # 1, 2 and 4 ranks share them out
 SHARDED = {"train.shard": "full"}
 SHORT = 2  # tasks of the short form, besides the sharded one
+SEEN = "seen"  # a file with the times at which the launcher saw that a rank had failed
 JOB = "job"  # below the folder of a training: by what its ranks find each other
 PATIENCE = 300.0  # seconds for one training, also on a busy machine
 POLL = 0.005
@@ -28,16 +29,20 @@ Before = Callable[[int, int], object]  # what a rank does first, by the number o
 
 
 class ForkedRank:
-    """A rank that was forked, to the launcher what a `subprocess.Popen` is."""
+    """A rank that was forked, to the launcher what a `subprocess.Popen` is; appends to `seen` when it failed."""
 
-    def __init__(self, child: Child, errors: Path | None) -> None:
-        self.child, self.errors, self.pid = child, errors, child.pid
+    def __init__(self, child: Child, errors: Path | None, seen: Path) -> None:
+        self.child, self.errors, self.seen, self.pid = child, errors, seen, child.pid
         self.returncode: int | None = None
+        self.killed = False  # by the launcher
 
     def poll(self) -> int | None:
         """Its exit code, negative for a signal; None while it runs."""
         if self.returncode is None and (ended := self.child.poll(PATIENCE)) is not None:
             self.returncode = ended.code if ended.code is not None else -(ended.signal or 0)
+            if self.returncode and not self.killed:
+                with self.seen.open("a") as file:
+                    file.write(f"{time.monotonic()}\n")
             if self.errors is None:
                 sys.stderr.write(ended.err)
             else:
@@ -47,6 +52,7 @@ class ForkedRank:
     def kill(self) -> None:
         """Send SIGKILL."""
         if self.returncode is None:
+            self.killed = True
             self.child.send(signal.SIGKILL)
 
     def wait(self) -> int:
@@ -148,7 +154,7 @@ def _launcher(
                 before(attempt, number)
 
         child = training.start(folder, resume=resume, before=prepare, command=True, environment=environment)
-        return ForkedRank(child, errors)
+        return ForkedRank(child, errors, folder / SEEN)
 
     def work() -> int:
         job = folder / JOB / str(time.monotonic_ns())
