@@ -18,7 +18,8 @@ from headway.training.launching import Launcher, RankProcess, die_with
 
 PARTS = {"train.accumulate": 4, "train.precision": "fp32"}  # 1, 2 and 4 ranks share them out
 SHARDED = {"train.shard": "full"}
-SHORT = 2  # tasks of the short form, besides the sharded one
+ASYNC = {"train.save_async": True}
+SHORT = 2  # tasks of the short form, besides one with other settings
 SEEN = "seen"  # a file with the times at which the launcher saw that a rank had failed
 JOB = "job"  # below the folder of a training: by what its ranks find each other
 PATIENCE = 300.0  # seconds for one training, also on a busy machine
@@ -129,7 +130,8 @@ class RankedTarget:
     @property
     def name(self) -> str:
         """For messages."""
-        return f"{self.training.tiny.task}{', sharded' if self.sharded else ''}"
+        beside = ", saved by a thread" if self.training.config.train.save_async else ""
+        return f"{self.training.tiny.task}{', sharded' if self.sharded else ''}{beside}"
 
     def start(self, folder: Path, count: int, before: Before | None = None, *, resume: bool = False) -> RankedTraining:
         """Train, or go on, by `count` ranks into the folder `run` of a folder."""
@@ -174,16 +176,19 @@ def ranked_targets(place: Place, home: Path) -> list[RankedTarget]:
         if made.tiny.trained and made.tiny.accumulates and (place.long or len(found) < SHORT):
             target = _target(Training.of(made.tiny, home, PARTS), home, place)
             found += [] if target is None else [target]
-    whole = found[:1]  # one of them with shards as well: by two ranks, the sums of one process are other ones
+    # One of them also with a thread that saves, and with shards: by two ranks, the sums of one process are other ones.
+    more: tuple[Mapping[str, object], ...] = (ASYNC, SHARDED, {**SHARDED, **ASYNC})
     return found + [
         target
-        for each in whole
-        if (target := _target(Training.of(each.training.tiny, home, {**PARTS, **SHARDED}), home, place, sharded=True))
+        for each in found[:1]
+        for changes in more
+        if (target := _target(Training.of(each.training.tiny, home, {**PARTS, **changes}), home, place))
     ]
 
 
-def _target(training: Training, home: Path, place: Place, *, sharded: bool = False) -> RankedTarget | None:
+def _target(training: Training, home: Path, place: Place) -> RankedTarget | None:
     """The undisturbed training; None, with a note, if it cannot be shared out."""
+    sharded = training.config.train.shard != "none"
     made = RankedTarget(training, sharded, {}, 0, 0.0)
     folders = {count: home / f"{training.file.stem}-{count}" for count in ((2,) if sharded else (1, 2))}
     for count, folder in folders.items():
