@@ -8,7 +8,7 @@ them without knowing. The folder must be on a file system on which several machi
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,10 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from headway.errors import StorageError
+from headway.models.drawing import named_tensors
 from headway.storage import disk
 from headway.storage.targets import storage_errors
 from headway.storage.tensors import safetensors_header
@@ -60,6 +61,17 @@ def as_shard(rows: Tensor, held: Any) -> Tensor:
         rows, held.device_mesh, held.placements, run_check=False, shape=held.shape, stride=held.stride()
     )
     return made
+
+
+def fill(model: nn.Module, values: Iterator[tuple[str, Tensor]], device: torch.device) -> None:
+    """Give a sharded model on the "meta" device memory on another, and the rows there their values, one by one."""
+    model.to_empty(device=device)
+    held = dict(named_tensors(model))
+    with torch.no_grad():
+        for name, value in values:
+            own = held[name]
+            begin, end = row_range(own) if is_shard(own) else (0, None)
+            local(own).copy_(value[begin:end] if value.ndim else value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from headway.checked_json import JsonFields
 from headway.counts import counted
 from headway.data.batching import Cursor
 from headway.errors import ConfigError, NonFiniteError, NoRunError
+from headway.models.drawing import Drawing
 from headway.nn.lora import merged_adapters
 from headway.storage.commit import AppendLog, NoLog, commit_file, remove_stale_drafts
 from headway.storage.finite import first_non_finite
@@ -38,7 +39,7 @@ from headway.training.parallel import compile_blocks, recompute_blocks, release,
 from headway.training.parameters import choose_parameters, layer_shares
 from headway.training.randomness import STEP, VALIDATION, VERSION, Randomness
 from headway.training.ranks import ALONE, Alone, Ranks
-from headway.training.shards import as_shard, local, read_rows, whole
+from headway.training.shards import as_shard, fill, local, read_rows, whole
 from headway.training.sharing import expect_shared_out
 from headway.training.signals import Interrupted, StopRequest
 from headway.training.stragglers import ComputeTimes
@@ -66,19 +67,25 @@ class Trainer:
         callback: Callback,
         ranks: Alone = ALONE,
         observer: Observer | None = None,
+        drawing: Drawing | None = None,
     ) -> None:
-        """`observer` is called by rank 0 with the model of each evaluation, and of steps of its own choice."""
+        """`observer` is called by rank 0 with the model of each evaluation, and of steps of its own choice.
+
+        `drawing` makes the values of a model on the "meta" device, of which each rank keeps its rows.
+        """
         self.config, self.task, self.run, self.callback, self.ranks = config, task, run, callback, ranks
         self.observer = observer if ranks.first else None
         expect_shared_out(ranks, task, config, model)
         self.device = pick_device(config.device)
         choose_parameters(model, config)
-        self.model = moved(model, self.device)
+        self.model = moved(model, self.device) if drawing is None else model
         self.sharded = config.shard != "none" and isinstance(ranks, Ranks)
         if config.recompute == "blocks":
             recompute_blocks(self.model)
         if self.sharded:
             shard_model(self.model, ranks, by_machine=config.shard == "node")
+        if drawing is not None:
+            fill(self.model, drawing.values(), self.device)
         shares = layer_shares(self.model, config.layer_decay) if config.layer_decay != 1.0 else None
         self.optimisers = build_optimisers(config.optimiser, self.model, shares)
         self.checkpoints = Checkpoints(run, callback.note)
