@@ -226,9 +226,15 @@ def children_of(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and is not yet waited for does not."""
+    """Whether a process runs; one that has ended and is not yet waited for does not.
+
+    Each of its threads counts: the first may be dead while another still has the files open, and so their locks.
+    """
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] != [b"Z"]
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if (thread / "stat").read_bytes().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"]):
+                    return True
     return False
 
 
