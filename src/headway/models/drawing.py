@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._ops import OpOverload
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
 
@@ -54,7 +55,7 @@ class _Ref:
 class _Call:
     """An operation with references for the tensors on the "meta" device."""
 
-    operation: torch._ops.OpOverload | Callable[..., Tensor]  # or a function of torch.nn.init
+    operation: torch._ops.OpOverload | Callable[..., Tensor]  # or a function of torch.nn.init, or torch.tensor
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     found: Any
@@ -64,7 +65,9 @@ class _Call:
     @property
     def draws(self) -> bool:
         """Whether it may draw random numbers."""
-        return not isinstance(self.operation, OpOverload) or torch.Tag.nondeterministic_seeded in self.operation.tags
+        if isinstance(self.operation, OpOverload):
+            return torch.Tag.nondeterministic_seeded in self.operation.tags
+        return self.operation is not torch.tensor
 
     @property
     def overwritten(self) -> list[_Ref]:
@@ -114,6 +117,23 @@ class _Recorder(TorchDispatchMode):
             self.calls.append(call)
         elif call.draws:
             self.complete = False
+        return found
+
+
+class _Constants(TorchFunctionMode):
+    """Records the tensors made of Python's numbers, which no operation on the "meta" device makes."""
+
+    def __init__(self, recorder: _Recorder) -> None:
+        super().__init__()
+        self.recorder = recorder
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if func is torch.tensor and found.is_meta:
+            self.recorder.held.append(found)
+            self.recorder.calls.append(_Call(func, args, kwargs or {}, _referred(found)))
         return found
 
 
@@ -170,7 +190,7 @@ def draw_later(config: ModelConfig, *, seed: int = 0) -> tuple[Model, Drawing] |
     build_model(config, device="meta")
     recorder = _Recorder()
     try:
-        with _initialisers_recorded(recorder), torch.device("meta"), recorder:
+        with _initialisers_recorded(recorder), torch.device("meta"), _Constants(recorder), recorder:
             model: Model = config.build()
     except (RuntimeError, NotImplementedError):  # of a value that a tensor on "meta" does not have
         return None
