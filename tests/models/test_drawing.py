@@ -12,13 +12,16 @@ from headway.bench.memory import LiveBytes
 from headway.models import GptConfig, build_model, registry
 from headway.models.drawing import draw_later, named_tensors
 from headway.reliability.runs import TINY
+from tests.models.tiny import ALL, CAPTIONING, SPEECH, VISION
 
+TASKS = {name: tiny.config(Path("cache"), {}).model for name, tiny in TINY.items() if tiny.available}
+CONFIGS = {**TASKS, **ALL, **VISION, **CAPTIONING, **SPEECH}
 GPT = GptConfig(vocab=500, context=16, width=64, layers=6, heads=2)
 
 
-@pytest.mark.parametrize("task", [each for each, tiny in TINY.items() if tiny.available])
-def test_the_bits_are_those_of_the_model_in_memory(task):
-    config = TINY[task].config(Path("cache"), {}).model
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_bits_are_those_of_the_model_in_memory(name):
+    config = CONFIGS[name]
     before = torch.get_rng_state()
     found = draw_later(config, seed=3)
     assert found is not None
