@@ -56,6 +56,8 @@ def cells(row: dict[str, Any]) -> list[str]:
     bound = "every case tried" if row["upper_bound"] is None else f"{100 * row['upper_bound']:.2g} %"
     seen = ", ".join(f"{count:,} {verdict}" for verdict, count in row["verdicts"].items() if count and verdict != "ok")
     tested = row["what"] + (f" ({seen})" if seen else "")
+    for name, seconds in row.get("times", {}).items():
+        tested += f"; {name} after {seconds['median']:.2g} s in the median, {seconds['maximum']:.2g} s at most"
     trials = f"{row['count']:,} {row['counted']}"
     return [f"`{row['row']}`", row["requirement"], tested, trials, f"{row['failures']:,}", bound]
 

@@ -13,6 +13,7 @@ from headway.bench import (
     Options,
     bench,
     capture,
+    checkpoint_save,
     flash,
     imagine,
     longformer,
@@ -25,7 +26,7 @@ from headway.bench.result import BenchReport, Result
 from headway.cli import main
 from headway.config import override
 from headway.errors import ConfigError
-from headway.models import EncoderDecoderConfig, VitConfig
+from headway.models import EncoderDecoderConfig, GptConfig, VitConfig
 from headway.presets import PRESETS
 
 TINY = {
@@ -50,6 +51,14 @@ def test_training_on_own_data(tmp_path, monkeypatch):
     report = train_text.run(Options(data=str(tmp_path)), sizes)
     assert report.figures["padding"] == 0  # every line is as long as the others
     assert [result.name for result in report.results] == ["fp32", "bf16", "best"]
+
+
+def test_saving_beside_training():
+    sizes = checkpoint_save.SaveSizes(model=GptConfig(vocab=50, context=8, width=16, layers=1, heads=2), rounds=1)
+    values = checkpoint_save.run(Options(), sizes).to_json()
+    assert set(values) == {
+        "save_async_stop", "megabytes", "stopped_async_seconds", "stopped_sync_seconds", "async_on_disk_after_seconds",
+    }  # fmt: skip
 
 
 def test_generated_batches_are_as_long_as_multi30ks():

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +15,9 @@ import yaml
 
 from headway.cli import main
 from headway.cli.launching import ranks_of, without_option
+from headway.cores import cores
 from headway.reliability.process import start
+from headway.reliability.rows.rank_kills import NOTICED
 from headway.training import launching
 from headway.training.launching import RESTARTS, Launcher
 
@@ -63,6 +67,33 @@ def test_a_killed_rank_ends_all_and_all_resume(make, tmp_path, capsys):
     assert (tmp_path / "started-1-0").read_text().endswith(" train --out x")
     assert "rank 1 was ended by SIGKILL; all 2 ranks start again" in capsys.readouterr().err
     assert not alive(tmp_path)
+
+
+def test_a_killed_rank_is_noticed_on_a_busy_machine(make, tmp_path):
+    """Four processes compute on each core meanwhile."""
+    made = make("if attempt == 0:\n time.sleep(60)")
+    told: list[float] = []
+    made.tell = lambda text: told.append(time.monotonic())  # once all others have ended, which is later than noticing
+    killed: list[float] = []
+
+    def kill() -> None:
+        until = time.monotonic() + 60
+        while len(started(tmp_path)) < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+        killed.append(time.monotonic())
+        made.ranks[1].process.kill()
+
+    busy = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(4 * cores())]
+    try:
+        killer = threading.Thread(target=kill)
+        killer.start()
+        assert made.run() == 0
+        killer.join()
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+    assert told[0] - killed[0] < NOTICED
 
 
 @pytest.mark.parametrize("code", [2, 6, 9])

@@ -45,6 +45,14 @@ def test_a_trial_may_count_several_faults():
     assert result.bound == pytest.approx(3 / 5)
 
 
+def test_the_times_of_faults_are_reported_by_median_and_maximum():
+    result = result_of([ok(2, {"noticed": [0.1, 0.3]}), ok(0, {"noticed": []}), failed("late", 1, {"noticed": [6.0]})])
+    assert result.to_json()["times"] == {"noticed": {"count": 3, "median": 0.3, "maximum": 6.0}}
+    report = CampaignReport(seed=7, long=False, workers=1, rows=[result])
+    assert "noticed after 0.3 s in the median, 6 s at most" in report_page(report)
+    assert result_of([ok()]).to_json()["times"] == {}
+
+
 def test_an_exhaustive_row_has_no_bound_once_all_is_tried(monkeypatch):
     monkeypatch.setattr(Dice, "exhaustive", True)
     assert result_of([ok()] * 5).bound == pytest.approx(3 / 5)

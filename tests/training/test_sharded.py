@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,16 @@ import torch
 from safetensors.torch import load_file, save
 from torch import nn
 
+from headway.config import override
 from headway.errors import ConfigError, RankError, StorageError
+from headway.models.drawing import draw_later
 from headway.nn.lora import Lora
+from headway.presets import PRESETS
 from headway.reliability.disks import DyingDisk, FailingDisk, WatchedDisk, used
 from headway.reliability.process import Ended
+from headway.runs.config import RunConfig
+from headway.runs.plan import parameter_count
+from headway.runs.train import train_run
 from headway.storage.disk import Disk
 from headway.storage.tensors import safetensors_header
 from headway.training import parallel
@@ -26,7 +33,10 @@ from headway.training.config import TrainConfig
 from headway.training.log import LOG, read_log
 from headway.training.optimisers import Muon
 from headway.training.ranks import ALONE, Alone
-from tests.training.small import TRAIN
+from headway.training.shards import local
+from headway.training.trainer import Trainer
+from tests.training.small import MODEL as MODEL_CONFIG
+from tests.training.small import TRAIN, CountingTask, Silent
 from tests.training.test_ranks import content, shared
 from tests.training.together import together
 
@@ -156,6 +166,62 @@ def test_muon_of_shards_is_muon_to_the_rounding_of_16_bits(tmp_path):
     shared(ALONE, tmp_path / "alone", config).train()
     train(2, tmp_path / "two", replace(config, shard="full"))
     assert curve(tmp_path / "two") == pytest.approx(curve(tmp_path / "alone"), rel=2e-3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_model_drawn_later_begins_with_the_same_bits(count, tmp_path):
+    def work(ranks: Alone) -> None:
+        found = draw_later(MODEL_CONFIG, seed=TWELVE.seed)
+        assert found is not None
+        model, drawing = found
+        config = replace(TWELVE, shard="full")
+        later = Trainer(model, CountingTask(config.batch_tokens), config, tmp_path, Silent(), ranks, drawing=drawing)
+        now = shared(ranks, tmp_path, config)
+        expected = now.model.state_dict()
+        for name, tensor in later.model.state_dict().items():
+            assert torch.equal(local(tensor), local(expected[name])), name
+        assert later.advance()["loss"] == now.advance()["loss"]
+        assert later.ema.keys() == now.ema.keys()
+
+    ended = together(count, work)
+    assert [each.code for each in ended] == [0] * count, [each.err for each in ended]
+
+
+def peak_of_a_start(folder: Path, config: RunConfig) -> list[int]:
+    """The most memory that each of four ranks took until its first step, in bytes beyond what it had."""
+
+    def work(ranks: Alone) -> None:
+        def begin(self: Trainer) -> None:
+            (folder / f"peak-{ranks.rank}").write_text(str(_status("VmHWM") - before))
+
+        Trainer.train = begin  # type: ignore[method-assign]  # in this process alone
+        for task in (1, 2):  # a small model first, for what is allocated once
+            made = config if task == 2 else override(config, {"model.layers": 1, "model.width": 8, "model.heads": 1})
+            Path("/proc/self/clear_refs").write_text("5")  # begin the peak anew
+            before = _status("VmRSS")
+            train_run(made, folder / f"run-{task}", ranks=ranks)
+
+    ended = together(4, work)
+    assert [each.code for each in ended] == [0] * 4, [each.err for each in ended]
+    return [int((folder / f"peak-{rank}").read_text()) for rank in range(4)]
+
+
+def _status(name: str) -> int:
+    line = next(each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith(name))
+    return int(line.split()[1]) * 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_rank_builds_all_of_the_model_in_memory(tmp_path):
+    (tmp_path / "book.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 300)
+    changes = {
+        "data.spec": str(tmp_path / "book.txt"), "data.cache": str(tmp_path / "cache"), "model.width": 384,
+        "model.layers": 12, "model.heads": 4, "train.accumulate": 4, "train.device": "cpu", "train.shard": "full",
+    }  # fmt: skip
+    config = override(PRESETS["gpt-char"].recipe(), changes)
+    size = 4 * parameter_count(config)
+    assert size > 80e6
+    assert max(peak_of_a_start(tmp_path, config)) < 0.6 * size
 
 
 def test_a_header_is_that_of_safetensors():

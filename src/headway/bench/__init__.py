@@ -12,6 +12,7 @@ BENCHES = {
     "attend": "headway.bench.attend",
     "capture": "headway.bench.capture",
     "checkpoint-read": "headway.bench.checkpoint_read",
+    "checkpoint-save": "headway.bench.checkpoint_save",
     "decode-cpu": "headway.bench.decode_cpu",
     "decode-gpu": "headway.bench.decode_gpu",
     "estimate": "headway.bench.estimates",

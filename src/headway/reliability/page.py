@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from html import escape
+from statistics import median
 
 from headway.reliability.result import CampaignReport, RowResult
 from headway.reliability.row import Verdict
@@ -102,6 +103,8 @@ def shown_bound(result: RowResult) -> str:
 
 def _row(result: RowResult) -> str:
     kinds = ", ".join(f"{result.verdicts[kind]:,} {kind.value}" for kind in Verdict if result.verdicts[kind])
+    for name, times in result.times.items():
+        kinds += f"; {name} after {median(times):.2g} s in the median, {max(times):.2g} s at most"
     failures = f'<span class="bad">{len(result.failures):,}</span>' if result.failures else "0"
     cells = [
         f'<td class="name">{escape(result.row.name)}</td>',

@@ -18,7 +18,9 @@ from headway.training.launching import Launcher, RankProcess, die_with
 
 PARTS = {"train.accumulate": 4, "train.precision": "fp32"}  # 1, 2 and 4 ranks share them out
 SHARDED = {"train.shard": "full"}
-SHORT = 2  # tasks of the short form, besides the sharded one
+ASYNC = {"train.save_async": True}
+SHORT = 2  # tasks of the short form, besides one with other settings
+SEEN = "seen"  # a file with the times at which the launcher saw that a rank had failed
 JOB = "job"  # below the folder of a training: by what its ranks find each other
 PATIENCE = 300.0  # seconds for one training, also on a busy machine
 POLL = 0.005
@@ -28,16 +30,20 @@ Before = Callable[[int, int], object]  # what a rank does first, by the number o
 
 
 class ForkedRank:
-    """A rank that was forked, to the launcher what a `subprocess.Popen` is."""
+    """A rank that was forked, to the launcher what a `subprocess.Popen` is; appends to `seen` when it failed."""
 
-    def __init__(self, child: Child, errors: Path | None) -> None:
-        self.child, self.errors, self.pid = child, errors, child.pid
+    def __init__(self, child: Child, errors: Path | None, seen: Path) -> None:
+        self.child, self.errors, self.seen, self.pid = child, errors, seen, child.pid
         self.returncode: int | None = None
+        self.killed = False  # by the launcher
 
     def poll(self) -> int | None:
         """Its exit code, negative for a signal; None while it runs."""
         if self.returncode is None and (ended := self.child.poll(PATIENCE)) is not None:
             self.returncode = ended.code if ended.code is not None else -(ended.signal or 0)
+            if self.returncode and not self.killed:
+                with self.seen.open("a") as file:
+                    file.write(f"{time.monotonic()}\n")
             if self.errors is None:
                 sys.stderr.write(ended.err)
             else:
@@ -47,6 +53,7 @@ class ForkedRank:
     def kill(self) -> None:
         """Send SIGKILL."""
         if self.returncode is None:
+            self.killed = True
             self.child.send(signal.SIGKILL)
 
     def wait(self) -> int:
@@ -123,7 +130,8 @@ class RankedTarget:
     @property
     def name(self) -> str:
         """For messages."""
-        return f"{self.training.tiny.task}{', sharded' if self.sharded else ''}"
+        beside = ", saved by a thread" if self.training.config.train.save_async else ""
+        return f"{self.training.tiny.task}{', sharded' if self.sharded else ''}{beside}"
 
     def start(self, folder: Path, count: int, before: Before | None = None, *, resume: bool = False) -> RankedTraining:
         """Train, or go on, by `count` ranks into the folder `run` of a folder."""
@@ -148,7 +156,7 @@ def _launcher(
                 before(attempt, number)
 
         child = training.start(folder, resume=resume, before=prepare, command=True, environment=environment)
-        return ForkedRank(child, errors)
+        return ForkedRank(child, errors, folder / SEEN)
 
     def work() -> int:
         job = folder / JOB / str(time.monotonic_ns())
@@ -168,16 +176,19 @@ def ranked_targets(place: Place, home: Path) -> list[RankedTarget]:
         if made.tiny.trained and made.tiny.accumulates and (place.long or len(found) < SHORT):
             target = _target(Training.of(made.tiny, home, PARTS), home, place)
             found += [] if target is None else [target]
-    whole = found[:1]  # one of them with shards as well: by two ranks, the sums of one process are other ones
+    # One of them also with a thread that saves, and with shards: by two ranks, the sums of one process are other ones.
+    more: tuple[Mapping[str, object], ...] = (ASYNC, SHARDED, {**SHARDED, **ASYNC})
     return found + [
         target
-        for each in whole
-        if (target := _target(Training.of(each.training.tiny, home, {**PARTS, **SHARDED}), home, place, sharded=True))
+        for each in found[:1]
+        for changes in more
+        if (target := _target(Training.of(each.training.tiny, home, {**PARTS, **changes}), home, place))
     ]
 
 
-def _target(training: Training, home: Path, place: Place, *, sharded: bool = False) -> RankedTarget | None:
+def _target(training: Training, home: Path, place: Place) -> RankedTarget | None:
     """The undisturbed training; None, with a note, if it cannot be shared out."""
+    sharded = training.config.train.shard != "none"
     made = RankedTarget(training, sharded, {}, 0, 0.0)
     folders = {count: home / f"{training.file.stem}-{count}" for count in ((2,) if sharded else (1, 2))}
     for count, folder in folders.items():
@@ -215,9 +226,15 @@ def children_of(pid: int) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and is not yet waited for does not."""
+    """Whether a process runs; one that has ended and is not yet waited for does not.
+
+    Each of its threads counts: the first may be dead while another still has the files open, and so their locks.
+    """
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[:1] != [b"Z"]
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                if (thread / "stat").read_bytes().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"]):
+                    return True
     return False
 
 

@@ -8,6 +8,7 @@ import os
 import platform
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import headway
@@ -39,6 +40,7 @@ class RowResult:
     count: int = 0  # of what the row counts; a trial may inject several faults
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+    times: dict[str, list[float]] = field(default_factory=dict)  # seconds, by what they were measured of
     seconds: float = 0.0
 
     def add(self, number: int, outcome: Outcome) -> None:
@@ -46,6 +48,9 @@ class RowResult:
         self.trials += 1
         self.count += outcome.count
         self.verdicts[outcome.verdict] += 1
+        for name, seconds in outcome.times.items():
+            if seconds:
+                self.times.setdefault(name, []).extend(seconds)
         if outcome.verdict is Verdict.FAILED:
             self.failures.append(Failure(self.row.name, number, outcome.reason))
 
@@ -72,6 +77,10 @@ class RowResult:
             "upper_bound": self.bound,
             "exhaustive": self.complete,
             "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
+            "times": {
+                name: {"count": len(each), "median": round(median(each), 3), "maximum": round(max(each), 3)}
+                for name, each in self.times.items()
+            },
             "seconds": round(self.seconds, 2),
             "failed": [{"only": each.again, "reason": each.reason} for each in self.failures],
         }

@@ -6,7 +6,7 @@ import random
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -33,11 +33,12 @@ class Outcome:
     verdict: Verdict
     reason: str = ""  # of a failure: what was expected and what happened, in one line
     count: int = 1
+    times: Mapping[str, Sequence[float]] = field(default_factory=dict)  # seconds, by what they were measured of
 
 
-def ok(count: int = 1) -> Outcome:
+def ok(count: int = 1, times: Mapping[str, Sequence[float]] | None = None) -> Outcome:
     """The result is the one expected."""
-    return Outcome(Verdict.OK, count=count)
+    return Outcome(Verdict.OK, count=count, times=times or {})
 
 
 def noticed(count: int = 1) -> Outcome:
@@ -50,9 +51,9 @@ def without_effect(count: int = 1) -> Outcome:
     return Outcome(Verdict.WITHOUT_EFFECT, count=count)
 
 
-def failed(reason: str, count: int = 1) -> Outcome:
+def failed(reason: str, count: int = 1, times: Mapping[str, Sequence[float]] | None = None) -> Outcome:
     """A failure; `reason` is one line that names what was expected and what happened."""
-    return Outcome(Verdict.FAILED, reason, count=max(count, 1))
+    return Outcome(Verdict.FAILED, reason, count=max(count, 1), times=times or {})
 
 
 def _ignore(text: str) -> None:

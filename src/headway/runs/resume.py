@@ -19,6 +19,7 @@ FREE_TO_CHANGE = (
     "train.keep",
     "train.keep_looks",
     "train.keep_optimiser",
+    "train.save_async",
     "train.device",
     "train.patience",
     "train.non_finite",

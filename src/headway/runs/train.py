@@ -16,6 +16,7 @@ from headway.data.files import listed
 from headway.errors import ConfigError, StorageError
 from headway.inspection.page.kept_looks import LOOKS
 from headway.models import build_model
+from headway.models.drawing import draw_later
 from headway.runs.budget import SlowStartWatch, TooSlowError
 from headway.runs.config import RunConfig
 from headway.runs.finetune import start, start_from, with_new_trained
@@ -115,13 +116,17 @@ def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback, ranks: Al
     """Build the model, write the files of the run, and take its steps, whose progress `watcher` receives."""
     config, prepared, folder, init = ready.config, ready.prepared, given.folder, given.init
     note = given.watcher.note
-    model = build_model(config.model, seed=config.train.seed)
+    # Each rank keeps its rows of a model that may be larger than its memory. Adapters are drawn beside weights that are
+    # there, and another run's weights are read into all of a model.
+    shards = config.train.shard != "none" and ranks is not ALONE and config.train.lora is None
+    later = draw_later(config.model, seed=config.train.seed) if shards and (init is None or given.before) else None
+    model, drawing = later or (build_model(config.model, seed=config.train.seed), None)
     facts = dict(ready.facts)
     if init is not None and not given.before:
         begun = start_from(model, config, init)
         config, facts = with_new_trained(config, begun), {**facts, **begun.facts(str(init))}
     keeper = LookKeeper(config, prepared.tokenizers, folder) if config.train.keep_looks else None
-    trainer = Trainer(model, prepared.training, config.train, folder, watcher, ranks, keeper)
+    trainer = Trainer(model, prepared.training, config.train, folder, watcher, ranks, keeper, drawing)
     if given.resume:
         at = trainer.resume()
         note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")

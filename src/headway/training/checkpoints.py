@@ -71,7 +71,9 @@ class Checkpoints:
         for name in (LATEST, BEST):
             expect_regular(self.run / name)
 
-    def save(self, step: int, model: dict[str, Tensor], trainer: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    def save(
+        self, step: int, model: Mapping[str, Tensor], trainer: Mapping[str, Tensor], facts: Mapping[str, Any]
+    ) -> None:
         """Commit a checkpoint, unless the step already has one. Raises StorageError."""
         path = self.path(step)
         if path.is_symlink() or not path.exists():  # a link is refused by `draft`

@@ -37,6 +37,9 @@ class TrainConfig:
     compile: bool = False  # use torch.compile, and CUDA graphs where the task allows them
     evaluate_every: int = 250  # steps between validations
     save_every: int = 250  # steps between checkpoints
+    # a thread writes checkpoints while training goes on, from a copy in host memory: as much again as weights and
+    # optimiser state
+    save_async: bool = False
     keep: int = 3  # checkpoints, beside the best
     # an input whose attention is kept at each evaluation and at steps 1, 2, 4, 8 …, for `headway look` to show over
     # training; for a model that reads a source also "SOURCE ||| TARGET", else it is shown with what it writes itself

@@ -15,6 +15,7 @@ import os
 import platform
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -28,13 +29,14 @@ from headway.training.devices import pick_device
 from headway.training.gradient_sums import pairwise_sum
 
 if TYPE_CHECKING:
-    from torch._C._distributed_c10d import Store
+    from torch._C._distributed_c10d import ProcessGroup, Store
     from torch.distributed.device_mesh import DeviceMesh
 
 T = TypeVar("T")
 STORE = "HEADWAY_STORE"  # the file by which the ranks of `--nproc` find each other
 SAVED = "HEADWAY_SAVED"  # a file that is touched at each checkpoint: the attempt has come further
 TIMEOUT = timedelta(minutes=10)  # that a rank waits for the others in a step; one that died is noticed at once
+WRITING = timedelta(hours=1)  # that one rank may write its rows of a checkpoint beside training longer than another
 LONG = timedelta(days=7)  # that ranks wait for what rank 0 does alone: reading the data, writing a checkpoint
 BUCKET = 2**24  # elements of gradients that are exchanged at once
 
@@ -111,6 +113,10 @@ class Alone:
     def saved(self) -> None:
         """A checkpoint was written."""
 
+    def beside(self) -> Alone:
+        """The same ranks, for a thread of each: with connections of their own, on the CPU. All ranks call this."""
+        return self
+
     def host(self, rank: int) -> str:
         """The name of the machine of a rank."""
         return platform.node()
@@ -123,6 +129,7 @@ class Ranks(Alone):
         import torch.distributed as dist
 
         self.dist, self.store, self.place = dist, store, place
+        self.group: ProcessGroup | None = None  # None: the one of all ranks
         self.rank, self.size, self.first = place.rank, place.size, place.rank == 0
         self._turns, self._signal = 0, None
         with _contact():
@@ -148,14 +155,14 @@ class Ranks(Alone):
         """The values (N,) of all ranks (size·N,), in the order of the ranks."""
         all_values = values.new_empty(self.size, len(values))
         with _contact():
-            self.dist.all_gather(list(all_values), values.contiguous())
+            self.dist.all_gather(list(all_values), values.contiguous(), group=self.group)
         return all_values.flatten()
 
     def told(self, values: list[float]) -> list[float]:
         """The values that rank 0 has."""
         word = torch.tensor(values, dtype=torch.float64)
         with _contact():
-            self.dist.broadcast(word, 0)
+            self.dist.broadcast(word, 0, group=self.group)
             found: list[float] = word.tolist()
         return found
 
@@ -232,7 +239,7 @@ class Ranks(Alone):
         if self.first:
             room = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         with _contact():
-            self.dist.broadcast(room, 0)
+            self.dist.broadcast(room, 0, group=self.group)
         return bytes(room.tolist()).decode()
 
     def mesh(self, *, by_machine: bool) -> DeviceMesh:
@@ -252,6 +259,13 @@ class Ranks(Alone):
         """A checkpoint was written."""
         if SAVED in os.environ:
             Path(os.environ[SAVED]).touch()
+
+    def beside(self) -> Alone:
+        """The same ranks, for a thread of each: with connections of their own, on the CPU. All ranks call this."""
+        made = copy(self)
+        with _contact():
+            made.group = self.dist.new_group(backend="gloo", timeout=WRITING)
+        return made
 
     def host(self, rank: int) -> str:
         """The name of the machine of a rank."""

@@ -8,20 +8,22 @@ them without knowing. The folder must be on a file system on which several machi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from headway.errors import StorageError
+from headway.models.drawing import named_tensors
 from headway.storage import disk
 from headway.storage.targets import storage_errors
 from headway.storage.tensors import safetensors_header
-from headway.training.checkpoints import FACTS, MODEL, TRAINER, Checkpoints
+from headway.training.checkpoints import FACTS, Checkpoints
 from headway.training.ranks import Alone
 
 
@@ -61,20 +63,56 @@ def as_shard(rows: Tensor, held: Any) -> Tensor:
     return made
 
 
-def allocate(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write the header of a safetensors file for these tensors, and leave room for their values."""
-    head, _ = safetensors_header(tensors)
+def fill(model: nn.Module, values: Iterator[tuple[str, Tensor]], device: torch.device) -> None:
+    """Give a sharded model on the "meta" device memory on another, and the rows there their values, one by one."""
+    model.to_empty(device=device)
+    held = dict(named_tensors(model))
+    with torch.no_grad():
+        for name, value in values:
+            own = held[name]
+            begin, end = row_range(own) if is_shard(own) else (0, None)
+            local(own).copy_(value[begin:end] if value.ndim else value)
+
+
+@dataclass(frozen=True, slots=True)
+class RankPart:
+    """What one rank writes of a safetensors file: rows of its tensors, each with the place of its first byte."""
+
+    head: bytes  # of the file, which rank 0 writes
+    size: int  # bytes of the file
+    rows: list[tuple[int, Tensor]]
+
+
+def part_of(tensors: Mapping[str, Tensor], ranks: Alone, held: Callable[[str, Tensor], Tensor]) -> RankPart:
+    """This rank's part of the file of these tensors: what is not sharded is for rank 0. `held` gives what it writes."""
+    head, order = safetensors_header(tensors)
+    at, rows = len(head), []
+    for name in order:
+        tensor = tensors[name]
+        size = tensor.numel() * tensor.element_size()
+        if is_shard(tensor):
+            begin, end = row_range(tensor)
+            if end > begin and _first_copy(tensor):
+                rows.append((at + begin * (size // tensor.shape[0]), held(name, tensor)))
+        elif ranks.first and size:
+            rows.append((at, held(name, tensor)))
+        at += size
+    return RankPart(head, at, rows)
+
+
+def allocate(path: Path, part: RankPart) -> None:
+    """Write the header of a safetensors file, and leave room for the values of its tensors."""
     with path.open("xb") as file:
-        file.write(head)
-        file.truncate(len(head) + sum(tensor.numel() * tensor.element_size() for tensor in tensors.values()))
+        file.write(part.head)
+        file.truncate(part.size)
 
 
-def write_rows(path: Path, tensors: Mapping[str, Tensor], ranks: Alone) -> None:
+def write_rows(path: Path, part: RankPart, ranks: Alone) -> None:
     """Write this rank's rows into a file that `allocate` made. Raises StorageError on all ranks if one fails."""
     failed: StorageError | None = None
     try:
         with storage_errors(path):
-            disk.DISK.write(path, lambda _: _fill(path, tensors, ranks))
+            disk.DISK.write(path, lambda _: _fill(path, part))
             disk.DISK.sync(path)
     except StorageError as error:
         failed = error
@@ -82,39 +120,19 @@ def write_rows(path: Path, tensors: Mapping[str, Tensor], ranks: Alone) -> None:
         raise failed or StorageError(f"{path}: another rank could not write its part")
 
 
-def _fill(path: Path, tensors: Mapping[str, Tensor], ranks: Alone) -> None:
+def _fill(path: Path, part: RankPart) -> None:
     with path.open("r+b", buffering=0) as file:
-        for at, data in _ranges(tensors, ranks):
-            view = memoryview(data)
+        for at, tensor in part.rows:
+            view = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
             while view:
                 written = os.pwrite(file.fileno(), view, at)
                 at, view = at + written, view[written:]
-
-
-def _ranges(tensors: Mapping[str, Tensor], ranks: Alone) -> Iterator[tuple[int, bytes]]:
-    """The bytes that this rank writes, each with its place in the file: what is not sharded is for rank 0."""
-    head, order = safetensors_header(tensors)
-    at = len(head)
-    for tensor in (tensors[name] for name in order):
-        size = tensor.numel() * tensor.element_size()
-        if is_shard(tensor):
-            begin, end = row_range(tensor)
-            if end > begin and _first_copy(tensor):
-                yield at + begin * (size // tensor.shape[0]), _bytes(local(tensor))
-        elif ranks.first and size:
-            yield at, _bytes(tensor)
-        at += size
 
 
 def _first_copy(tensor: Any) -> bool:
     """Whether this rank is of the first machine that has a copy of its rows."""
     mesh = tensor.device_mesh
     return mesh.ndim == 1 or int(mesh.get_local_rank(0)) == 0
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    data: bytes = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-    return data
 
 
 def read_rows(path: Path, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -131,29 +149,22 @@ def read_rows(path: Path, held: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return found
 
 
-def save_shards(
-    checkpoints: Checkpoints,
-    step: int,
-    model: Mapping[str, Tensor],
-    trainer: Mapping[str, Tensor],
-    facts: Mapping[str, Any],
-    ranks: Alone,
+def save_parts(
+    checkpoints: Checkpoints, step: int, parts: Mapping[str, RankPart], facts: Mapping[str, Any], ranks: Alone
 ) -> None:
-    """`Checkpoints.save` of a sharded model, which all ranks call. Raises StorageError on all of them."""
-    files = {MODEL: model, TRAINER: trainer}
+    """`Checkpoints.save` by all ranks, of the files of which each has a part. Raises StorageError on all of them."""
     if not ranks.first:
         draft = ranks.told_text("")
-        for name, tensors in files.items() if draft else ():
-            write_rows(Path(draft) / name, tensors, ranks)
+        for name, part in parts.items() if draft else ():
+            write_rows(Path(draft) / name, part, ranks)
         return
     if checkpoints.path(step).exists() and not checkpoints.path(step).is_symlink():
         ranks.told_text("")
         return
-    needs = sum(tensor.numel() * tensor.element_size() for each in files.values() for tensor in each.values())
-    with checkpoints.draft(step, needs) as staged:
-        for name, tensors in files.items():
-            staged.write(name, partial(allocate, tensors=tensors))
+    with checkpoints.draft(step, sum(part.size for part in parts.values())) as staged:
+        for name, part in parts.items():
+            staged.write(name, partial(allocate, part=part))
         ranks.told_text(str(staged.folder.absolute()))
-        for name, tensors in files.items():
-            write_rows(staged.folder / name, tensors, ranks)
+        for name, part in parts.items():
+            write_rows(staged.folder / name, part, ranks)
         staged.json(FACTS, facts)

@@ -17,6 +17,7 @@ from headway.checked_json import JsonFields
 from headway.counts import counted
 from headway.data.batching import Cursor
 from headway.errors import ConfigError, NonFiniteError, NoRunError
+from headway.models.drawing import Drawing
 from headway.nn.lora import merged_adapters
 from headway.storage.commit import AppendLog, NoLog, commit_file, remove_stale_drafts
 from headway.storage.finite import first_non_finite
@@ -26,7 +27,8 @@ from headway.tasks.sharing import computing_after, shared_by
 from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Stateful, TrainingTask, Validated
 from headway.training.best import BestCheckpoint, best_in, criterion_of, resumed_best
 from headway.training.callbacks import Callback
-from headway.training.checkpoints import FACTS, RESUMABLE, TUNED, Checkpoints, tuned_settings
+from headway.training.checkpoint_writer import CheckpointWriter, TrainingState
+from headway.training.checkpoints import FACTS, TUNED, Checkpoints, tuned_settings
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import CudaGraphSteps, unsupported_reason
 from headway.training.devices import compile_features, moved, pick_device, reading
@@ -37,7 +39,7 @@ from headway.training.parallel import compile_blocks, recompute_blocks, release,
 from headway.training.parameters import choose_parameters, layer_shares
 from headway.training.randomness import STEP, VALIDATION, VERSION, Randomness
 from headway.training.ranks import ALONE, Alone, Ranks
-from headway.training.shards import as_shard, local, read_rows, save_shards, whole
+from headway.training.shards import as_shard, fill, local, read_rows, whole
 from headway.training.sharing import expect_shared_out
 from headway.training.signals import Interrupted, StopRequest
 from headway.training.stragglers import ComputeTimes
@@ -65,23 +67,30 @@ class Trainer:
         callback: Callback,
         ranks: Alone = ALONE,
         observer: Observer | None = None,
+        drawing: Drawing | None = None,
     ) -> None:
-        """`observer` is called by rank 0 with the model of each evaluation, and of steps of its own choice."""
+        """`observer` is called by rank 0 with the model of each evaluation, and of steps of its own choice.
+
+        `drawing` makes the values of a model on the "meta" device, of which each rank keeps its rows.
+        """
         self.config, self.task, self.run, self.callback, self.ranks = config, task, run, callback, ranks
         self.observer = observer if ranks.first else None
         expect_shared_out(ranks, task, config, model)
         self.device = pick_device(config.device)
         choose_parameters(model, config)
-        self.model = moved(model, self.device)
+        self.model = moved(model, self.device) if drawing is None else model
         self.sharded = config.shard != "none" and isinstance(ranks, Ranks)
         if config.recompute == "blocks":
             recompute_blocks(self.model)
         if self.sharded:
             shard_model(self.model, ranks, by_machine=config.shard == "node")
+        if drawing is not None:
+            fill(self.model, drawing.values(), self.device)
         shares = layer_shares(self.model, config.layer_decay) if config.layer_decay != 1.0 else None
         self.optimisers = build_optimisers(config.optimiser, self.model, shares)
         self.checkpoints = Checkpoints(run, callback.note)
         self.checkpoints.expect_writable()
+        self.writer = CheckpointWriter(self.checkpoints, config, ranks, sharded=self.sharded)
         expect_regular(run / LOG)
         self.step, self.cursor = 0, Cursor()
         self.best, self.stale = BestCheckpoint(criterion=criterion_of(task)), 0
@@ -115,11 +124,12 @@ class Trainer:
         Raises Interrupted, NonFiniteError, StorageError, RankError.
         """
         run = run_of_log(self.run / LOG)
-        with self.stop_request.listening(), self._log() as log:
+        with self.stop_request.listening(), self._log() as log, self.writer.finished(self.callback.note):
             while self.step < self.config.steps and not self._out_of_patience():
                 for entry in self.next_steps():
                     log.line(log_line(entry, run))
                     self.callback.step(entry)
+                self.writer.expect_no_error()
                 ends = self.step == self.config.steps
                 if self.step % self.config.evaluate_every == 0 or ends:
                     self._expect_finite()
@@ -134,6 +144,7 @@ class Trainer:
                     log.sync()  # the log on disk is never behind a checkpoint
                     self.save()
                 if saves and self._signal is not None:
+                    self.writer.wait()
                     raise Interrupted(self._signal, self.step, self.checkpoints.run)
 
     @property
@@ -150,7 +161,7 @@ class Trainer:
                 remove_stale_drafts(self.checkpoints.folder)
                 self.checkpoints.set_aside_after(self.step)
                 if self.step:  # a process that died after its last commit has done the rest of a save only in part
-                    self._finish_save()
+                    self.writer.finish(self.step, self.best)
                 self._trim_log()
         with AppendLog(self.run / LOG) if self.ranks.first else NoLog() as log:
             yield log
@@ -353,6 +364,7 @@ class Trainer:
         if skips and self.config.non_finite == "skip":
             self.callback.note(f"{what}: skipped")
             return
+        self.writer.wait()
         if self.config.non_finite != "rollback":
             raise NonFiniteError(f"{what}; {self._last_checkpoint()}; {advice}")
         step, cursor = self.step, self.cursor
@@ -430,24 +442,19 @@ class Trainer:
     # --- saving and resuming ---------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Commit a checkpoint of the full training state, which rank 0 writes.
+        """Commit a checkpoint of the full training state, or begin to: `writer` knows when it is on disk.
 
         Raises StorageError. A state that is not finite is not saved: NonFiniteError, or the state is rolled back.
         """
         self._expect_finite()
-        if self.sharded:
-            save_shards(self.checkpoints, self.step, *self._state(), self.ranks)
-        with self.ranks.in_turn():
-            if self.ranks.first:
-                if not self.sharded:
-                    self.checkpoints.save(self.step, *self._state())
-                self._finish_save()
-                self.ranks.saved()
+        self.writer.save(self._state)
 
-    def _state(self) -> tuple[dict[str, Tensor], dict[str, Tensor], dict[str, Any]]:
-        """What a checkpoint holds: the model, the training state, and trainer.json."""
+    def _state(self) -> TrainingState:
+        """What a checkpoint holds."""
         with self._averaged():
-            model = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+            model = {name: tensor.detach() for name, tensor in self.model.state_dict().items()}
+            if self.ema or not self.config.save_async:  # which copies them itself
+                model = {name: tensor.clone() for name, tensor in model.items()}
         tensors = {f"model.{name}": t.detach() for name, t in self.model.state_dict().items()} if self.ema else {}
         tensors |= {f"ema.{name}": tensor for name, tensor in self.ema.items()}
         tensors |= self._optimiser_state()
@@ -461,16 +468,7 @@ class Trainer:
             **({"version": self.version} if self.version > 1 else {}),
             **({"window": self.cursor.window} if self.cursor.window else {}),
         }  # fmt: skip
-        return model, tensors, facts
-
-    def _finish_save(self) -> None:
-        """Write latest.json and best.json, and remove what is not kept, once the new checkpoint is on disk."""
-        self.checkpoints.mark_latest(self.step)
-        if self.best.step:
-            self.checkpoints.mark_best(self.best)
-        self.checkpoints.prune(self.config.keep)
-        if not self.config.keep_optimiser:
-            self.checkpoints.drop_training_state(self.checkpoints.steps()[:-RESUMABLE])
+        return TrainingState(self.step, model, tensors, facts, self.best)
 
     def _optimiser_state(self) -> dict[str, Tensor]:
         """The state of the optimisers under the names that it has in a checkpoint."""
@@ -487,6 +485,7 @@ class Trainer:
 
         Writes nothing. Raises NoRunError if there are checkpoints and training can go on from none.
         """
+        self.writer.wait()
         step = self.checkpoints.newest_intact(resumable=True)
         if step is None:
             if self.checkpoints.steps():
