@@ -251,10 +251,15 @@ function ranking(pair: Pair): HTMLElement {
         width,
         chosen,
       });
-      line.addEventListener("click", () => page.state.set({ attention: index, head }));
-      line.setAttribute("tabindex", "-1");
-      root.append(tip(line, () => [name, `difference ${figures(by, 3)}`]));
-      return { node: line, name: `${name}: ${percent(by)}`, key: `${index} ${head}`, chosen };
+      root.append(line);
+      return {
+        node: line,
+        name: `${name}: ${percent(by)}`,
+        key: `${index} ${head}`,
+        chosen,
+        lines: () => [name, `difference ${figures(by, 3)}`],
+        choose: () => page.state.set({ attention: index, head }),
+      };
     });
     if (items.length) choices(root, items, { label: "Heads by how much they differ" });
     swap(holder, root);

@@ -6,7 +6,7 @@ import { el, table } from "./dom.ts";
 import { tip } from "./tips.ts";
 import { roving } from "./keyboard.ts";
 import { figures, percent } from "./core/numbers.ts";
-import { fitted, cells, drawCells, pause } from "./canvas.ts";
+import { fitted, cells, drawCells, turns } from "./canvas.ts";
 import { shareColour } from "./core/colour.ts";
 import { headStatistics, type HeadStatistics } from "./core/attention.ts";
 import { figure } from "./figure.ts";
@@ -150,14 +150,11 @@ export function glance(page: Page) {
   state.on(["attention", "head"], () => settle.forEach((each) => each()));
   let turn = 0;
   async function paint() {
-    const mine = ++turn;
-    let since = performance.now();
+    const mine = ++turn,
+      rest = turns();
     for (const job of jobs) {
       job();
-      if (performance.now() - since > 12) {
-        await pause();
-        since = performance.now();
-      }
+      await rest();
       if (mine !== turn) return;
     }
     legend.replaceChildren(shareLegend());

@@ -4,7 +4,6 @@ import type { Page } from "./page.ts";
 import { el, svg, visible, shortened, swap, table } from "./dom.ts";
 import type { LensEntry, OutputEntry } from "./core/payload.ts";
 import { choices, type Choice } from "./keyboard.ts";
-import { tip } from "./tips.ts";
 import { percent } from "./core/numbers.ts";
 import { hex, shareColour, inkOn } from "./core/colour.ts";
 import { figure } from "./figure.ts";
@@ -17,7 +16,7 @@ interface Cell extends Choice {
 const CELL = 84,
   HIGH = 28,
   LEFT = 76,
-  COLUMNS = 48; // of a long text, those around the chosen token
+  COLUMNS = 24; // of a long text, those around the chosen token
 
 export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
   const tokens = sequence ? page.payload.sequences[sequence].tokens : [""],
@@ -98,7 +97,7 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
       where = sequence ? `${told.layers[layer]}, at ${visible(tokens[n])}` : told.layers[layer];
     const cell = svg(
       "g",
-      { class: "cell", tabindex: -1 },
+      { class: "cell" },
       svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: hex(fill) }),
       svg(
         "text",
@@ -112,10 +111,11 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
         shortened(visible(list[0].word), 10),
       ),
     );
-    cell.addEventListener("click", () => sequence && page.choose(sequence, n));
-    root.append(tip(cell, () => [where, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
+    root.append(cell);
     return {
       node: cell,
+      choose: () => sequence && page.choose(sequence, n),
+      lines: () => [where, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)],
       name: `${where}: ${visible(list[0].word)}, ${percent(list[0].share)}`,
       key: `${layer} ${n}`,
       layer,

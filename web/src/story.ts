@@ -83,7 +83,7 @@ export function ladder(page: Page) {
     );
     const items = rows.map((key: KeyStory, n: number) => {
       const y = 34 + n * ROW,
-        line = svg("g", { class: key.j === j ? "line chosen" : "line", tabindex: -1 });
+        line = svg("g", { class: key.j === j ? "line chosen" : "line" });
       line.append(svg("rect", { class: "ground", x: 0, y, width, height: ROW - 2, rx: 4 }));
       line.append(
         svg(
@@ -93,19 +93,23 @@ export function ladder(page: Page) {
         ),
       );
       steps.forEach(([name], m) => line.append(step(name, key, left + m * column, y, bar, most.get(name) ?? 1)));
-      line.addEventListener("click", () => page.state.set({ key: key.j }));
-      tip(line, () =>
-        [
-          `${who}, attending to ${keys[key.j]}`,
-          `q·k ${figures(key.dot, 5, key.doubts.dot)}`,
-          `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5, key.doubts.scaled)}`,
-          position ? `position ${figures(key.position, 5, key.doubts.position)}` : "",
-          key.allowed ? `score ${figures(key.score, 5, key.doubts.score)}` : "not allowed by the mask",
-          `weight ${figures(key.weight, 5, key.doubts.weight)}`,
-        ].filter(Boolean),
-      );
       root.append(line);
-      return { node: line, name: `${keys[key.j]}: ${percent(key.weight)}`, key: String(key.j), chosen: key.j === j };
+      return {
+        node: line,
+        name: `${keys[key.j]}: ${percent(key.weight)}`,
+        key: String(key.j),
+        chosen: key.j === j,
+        choose: () => page.state.set({ key: key.j }),
+        lines: () =>
+          [
+            `${who}, attending to ${keys[key.j]}`,
+            `q·k ${figures(key.dot, 5, key.doubts.dot)}`,
+            `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5, key.doubts.scaled)}`,
+            position ? `position ${figures(key.position, 5, key.doubts.position)}` : "",
+            key.allowed ? `score ${figures(key.score, 5, key.doubts.score)}` : "not allowed by the mask",
+            `weight ${figures(key.weight, 5, key.doubts.weight)}`,
+          ].filter(Boolean),
+      };
     });
     choices(root, items, { label: `The keys that ${queries[i]} attends to most, with their weights` });
     const rest = story.keys.length - rows.length,
