@@ -11,7 +11,7 @@ import { chances } from "./output.ts";
 import { figure } from "./figure.ts";
 import { heat } from "./heat.ts";
 import { nameOf } from "./glance.ts";
-import { shareLegend } from "./legend.ts";
+import { shareLegend, signedLegend } from "./legend.ts";
 import { tip } from "./tips.ts";
 import type { OtherEntry } from "./core/payload.ts";
 import type { Page } from "./page.ts";
@@ -178,13 +178,7 @@ function pictures(pair: Pair): HTMLElement {
       );
     legend.replaceChildren(
       shareLegend(),
-      same
-        ? el(
-            "p",
-            { class: "note" },
-            `In the difference the full colours are −${figures(most, 2)} and ${figures(most, 2)}.`,
-          )
-        : "",
+      ...(same ? [el("p", { class: "note" }, "and of the difference:"), signedLegend(most)] : []),
     );
     made.refresh();
   }, made.root);

@@ -61,7 +61,7 @@ function depth(page: Page, stack: Stack, found: { steps: string; cost: string })
     const T = tokens.length,
       left = 40,
       column = Math.max(24, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
-      width = left + T * column,
+      width = left + T * column + 6,
       base = 130,
       height = 200,
       most = Math.max(1, ...steps);

@@ -56,8 +56,8 @@ export function glance(page: Page) {
     name: "heads",
     note:
       (heads > 1
-        ? "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below."
-        : "Queries down, keys across, darker where more weight lies.") +
+        ? "One small matrix a head: queries down, keys across; the stronger the shade, the more weight. Choose one to open it below."
+        : "Queries down, keys across; the stronger the shade, the more weight.") +
       (page.payload.left_out
         ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.`
         : ""),

@@ -215,7 +215,7 @@ function learned(lapse: Lapse): HTMLElement {
   const made = figure({
     title: "When each head learned it",
     name: "heads-over-training",
-    note: "A row for each head, a column for each step; darker where more of the head's weight follows the pattern. Choose a cell to go to that head and step.",
+    note: "A row for each head, a column for each step; the stronger the shade, the more of the head's weight follows the pattern. Choose a cell to go to that head and step.",
     rows: () =>
       table(
         `The share of “${found[chosen].pattern.name}”`,

@@ -7,6 +7,7 @@ import { choices, type Choice } from "./keyboard.ts";
 import { percent } from "./core/numbers.ts";
 import { hex, shareColour, inkOn } from "./core/colour.ts";
 import { figure } from "./figure.ts";
+import { shareLegend } from "./legend.ts";
 
 interface Cell extends Choice {
   layer: number;
@@ -30,7 +31,7 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
   const made = figure({
     title: "After each block",
     name: "lens",
-    note: "What the model would say if the blocks above were left out: each block's stream, read by the last norm and the output layer. Darker is surer.",
+    note: "What the model would say if the blocks above were left out: each block's stream, read by the last norm and the output layer. The stronger the shade, the likelier.",
     rows: () => {
       const place = Math.min(page.place(), T - 1);
       return table(
@@ -50,8 +51,9 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
     },
   });
   const sentence = el("p", { class: "note" }),
-    holder = el("div", { class: "wide" });
-  made.stage.append(sentence, holder);
+    holder = el("div", { class: "wide" }),
+    legend = el("div", { class: "wide" });
+  made.stage.append(sentence, holder, legend);
   const draw = () => {
     const place = Math.min(page.place(), T - 1),
       count = Math.min(T, COLUMNS),
@@ -86,6 +88,7 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
     sentence.textContent = count < T ? `Places ${from + 1} to ${from + count} of ${T}, around the chosen one.` : "";
     sentence.hidden = count === T;
     swap(holder, root);
+    legend.replaceChildren(shareLegend());
     const left = (place - from) * CELL;
     if (left < holder.scrollLeft || left + CELL + LEFT > holder.scrollLeft + holder.clientWidth)
       holder.scrollLeft = left + LEFT + CELL / 2 - holder.clientWidth / 2;

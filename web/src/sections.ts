@@ -1,4 +1,4 @@
-// The parts of the page, from input to output.
+// The parts of the page: what went in, what came out and what it hangs on, then how it was computed.
 
 import { el, table, type Child } from "./dom.ts";
 import { figures } from "./core/numbers.ts";
@@ -101,7 +101,7 @@ function checkpointed(switches: Switches | null) {
   );
 }
 
-/** The parts of the page, from input to output, each made when it is its turn. */
+/** The parts of the page, each made when it is its turn: first the answer, then how it came about. */
 export function parts(page: Page, switches: Switches | null): (() => HTMLElement | null)[] {
   const { payload } = page,
     { output: told, ablation, trace } = payload,
@@ -130,6 +130,26 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
         payload.image ? pictureInput(page, payload.image) : null,
         inputs(page),
       ),
+    told &&
+      (() =>
+        section(
+          "output",
+          "Output",
+          "What comes out",
+          "The last vectors, read by the output layer.",
+          output(page, told),
+          told.drawn ? sampling(page, told) : null,
+          logitOrigin(page, switches, told),
+        )),
+    (payload.ablation || payload.ablation_left_out) &&
+      (() =>
+        section(
+          "what-if",
+          "What if",
+          "What if",
+          "Every head has a part in the result; some more than others.",
+          ablation && told ? whatIf(page, ablation, told) : [omission(payload.ablation_left_out), measure(switches)],
+        )),
     () =>
       section(
         "vectors",
@@ -195,28 +215,15 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
           positions(page),
           values(page),
         )),
-    () => section("stream", "Blocks", "Through the blocks", "What every block leaves of a token.", blocks(page)),
-    told &&
-      (() =>
-        section(
-          "output",
-          "Output",
-          "What comes out",
-          "The last vector of each token, read by the output layer.",
-          output(page, told),
-          logitOrigin(page, switches, told),
-          sampling(page, told),
-          payload.lens ? lens(page, payload.lens, told) : null,
-        )),
-    (payload.ablation || payload.ablation_left_out) &&
-      (() =>
-        section(
-          "what-if",
-          "What if",
-          "What if",
-          "Every head has a part in the result; some more than others.",
-          ablation && told ? whatIf(page, ablation, told) : [omission(payload.ablation_left_out), measure(switches)],
-        )),
+    () =>
+      section(
+        "stream",
+        "Blocks",
+        "Through the blocks",
+        "What every block leaves of a token.",
+        blocks(page),
+        payload.lens && told ? lens(page, payload.lens, told) : null,
+      ),
     trace &&
       trace.nodes.length > 0 &&
       (() =>

@@ -8,6 +8,7 @@ import { tip } from "./tips.ts";
 import { figures, percent } from "./core/numbers.ts";
 import { hex, signedColour } from "./core/colour.ts";
 import { figure } from "./figure.ts";
+import { signedLegend } from "./legend.ts";
 
 const MOST = 10,
   ROW = 26;
@@ -89,7 +90,7 @@ export function ladder(page: Page) {
         svg(
           "text",
           { class: "piece", x: left - 12, y: y + ROW / 2, "text-anchor": "end", "dominant-baseline": "middle" },
-          shortened(keys[key.j], 12),
+          shortened(keys[key.j], narrow ? 8 : 12),
         ),
       );
       steps.forEach(([name], m) => line.append(step(name, key, left + m * column, y, bar, most.get(name) ?? 1)));
@@ -234,7 +235,7 @@ export function products(page: Page, follows: boolean) {
       );
     });
     sentence.textContent = `${names}: the products add up to ${total}.`;
-    holder.replaceChildren(root);
+    holder.replaceChildren(root, signedLegend(sizes));
     made.refresh();
   }, made.root);
   return made.root;
@@ -304,7 +305,7 @@ export function values(page: Page) {
     const lines: Line[] = rows.map((key) => {
       const { v, doubts } = attention.vectors(head, i, key.j);
       return {
-        label: `${percent(key.weight, key.doubts.weight)} ${shortened(keys[key.j], 10)}`,
+        label: `${percent(key.weight, key.doubts.weight)} ${shortened(keys[key.j], width < 520 ? 7 : 10)}`,
         values: Array.from(v, (value) => value * key.weight),
         doubt: key.weight * doubts.v + key.doubts.weight * Math.max(...v.map(Math.abs)),
       };
@@ -343,7 +344,7 @@ export function values(page: Page) {
         ),
       );
     });
-    holder.replaceChildren(root);
+    holder.replaceChildren(root, signedLegend(most));
     made.refresh();
   }, made.root);
   return made.root;
