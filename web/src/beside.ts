@@ -10,7 +10,7 @@ import { choices } from "./keyboard.ts";
 import { chances } from "./output.ts";
 import { figure } from "./figure.ts";
 import { heat } from "./heat.ts";
-import { nameOf } from "./glance.ts";
+import { nameOf, shortNameOf } from "./glance.ts";
 import { shareLegend, signedLegend } from "./legend.ts";
 import { tip } from "./tips.ts";
 import type { OtherEntry } from "./core/payload.ts";
@@ -193,6 +193,7 @@ interface Different {
   index: number;
   head: number;
   name: string;
+  short: string;
   by: number;
 }
 
@@ -209,6 +210,7 @@ function ranking(pair: Pair): HTMLElement {
           index,
           head,
           name: `${nameOf(own)}, head ${head + 1}`,
+          short: shortNameOf(own.entry, head),
           by: distance(own, head, other, head, own.entry.rows),
         }));
       })
@@ -229,15 +231,15 @@ function ranking(pair: Pair): HTMLElement {
   page.onLook(() => {
     const shown = list().slice(0, SHOWN),
       width = Math.max(300, holder.clientWidth || 640),
-      left = width < 480 ? 176 : 250,
+      left = width < 480 ? 84 : 272,
       bar = Math.max(30, width - left - 70);
     made.root.hidden = !shown.length;
     const height = shown.length * ROW + 4,
       root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-    const items = shown.map(({ index, head, name, by }, n) => {
+    const items = shown.map(({ index, head, name, short, by }, n) => {
       const chosen = page.state.get("attention") === index && page.state.get("head") === head;
       const line = hbar({
-        name: shortened(name, width < 480 ? 20 : 36),
+        name: width < 480 ? short : shortened(name, 36),
         share: by,
         y: n * ROW,
         left,

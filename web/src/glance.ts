@@ -1,6 +1,7 @@
 // All layers and heads at a glance: a small matrix each, to be chosen.
 
 import type { Attention } from "./core/attention.ts";
+import type { AttentionEntry } from "./core/payload.ts";
 import type { Page } from "./page.ts";
 import { el, table } from "./dom.ts";
 import { tip } from "./tips.ts";
@@ -167,4 +168,12 @@ export function glance(page: Page) {
 export function nameOf({ entry }: Pick<Attention, "entry">): string {
   const { label, kind, layer, unit } = entry;
   return `${label} ${kind === "cross" ? "cross-attention" : unit} ${layer + 1}`;
+}
+
+/** The name of a head where there is little room: "Dec ×2.1" is the first of the decoder's second cross-attention. */
+export function shortNameOf(
+  { label, kind, layer }: Pick<AttentionEntry, "label" | "kind" | "layer">,
+  head: number,
+): string {
+  return `${label.slice(0, 3)} ${kind === "cross" ? "×" : ""}${layer + 1}.${head + 1}`;
 }

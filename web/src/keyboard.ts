@@ -111,3 +111,53 @@ function nearby(group: HTMLElement, button: HTMLElement, step: number): HTMLElem
     other = rows[row + step] && rows[row + step].querySelectorAll<HTMLElement>("button");
   return other ? other[Math.min(place, other.length - 1)] : button;
 }
+
+const BARS = ".figure > .head > .tools";
+
+/** The tools of a section's figures are one stop of the tab key; up and down lead from those of a figure to the next. */
+export function oneStop(section: HTMLElement): void {
+  const visible = () => [...section.querySelectorAll<HTMLElement>(BARS)].filter((bar) => bar.checkVisibility());
+  section.addEventListener(
+    "keydown",
+    (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key],
+        bars = visible(),
+        at = bars.findIndex((bar) => bar.contains(document.activeElement));
+      if (!step || at < 0 || bars.length < 2) return;
+      event.preventDefault();
+      event.stopPropagation(); // inside one bar, up and down are left and right
+      const buttons = bars[at + step]?.querySelectorAll("button");
+      if (!buttons) return;
+      const next = [...buttons].find(({ textContent }) => textContent === document.activeElement?.textContent);
+      stopAt(section, next ?? buttons[0]);
+      (next ?? buttons[0]).focus();
+    },
+    true,
+  );
+  const settle = () => {
+    const bars = visible(),
+      stop = bars.map((bar) => bar.querySelector<HTMLElement>("button[tabindex='0']")).find((button) => button);
+    stopAt(section, stop ?? bars[0]?.querySelector<HTMLElement>("button") ?? null);
+  };
+  stopAt(section, section.querySelector<HTMLElement>(`${BARS} button`));
+  settles.set(section, settle);
+}
+
+const settles = new WeakMap<Element, () => void>();
+
+function stopAt(section: HTMLElement, stop: HTMLElement | null): void {
+  for (const button of section.querySelectorAll<HTMLElement>(`${BARS} button`))
+    button.tabIndex = button === stop ? 0 : -1;
+}
+
+/** Before the tab key moves the focus, stops are where something is seen: figures come and go. */
+export function settleStops(): void {
+  addEventListener(
+    "keydown",
+    (event) => {
+      if (event.key === "Tab")
+        for (const section of document.querySelectorAll("main > section")) settles.get(section)?.();
+    },
+    true,
+  );
+}

@@ -3,6 +3,7 @@
 import { el, table, type Child } from "./dom.ts";
 import { figures } from "./core/numbers.ts";
 import type { Page } from "./page.ts";
+import { oneStop } from "./keyboard.ts";
 import { figure } from "./figure.ts";
 import { inputs, embeddings } from "./input.ts";
 import { glance, nameOf } from "./glance.ts";
@@ -61,15 +62,16 @@ function oneHead(page: Page) {
 
 function section(id: string, short: string, title: string, lead: string | null, ...content: Child[]) {
   const inside = content.flat(9).filter(Boolean) as Child[];
-  return inside.length
-    ? el(
-        "section",
-        { id, "aria-labelledby": `${id}-title`, "data-short": short },
-        el("h2", { id: `${id}-title` }, title),
-        lead ? el("p", { class: "lead" }, lead) : null,
-        inside,
-      )
-    : null;
+  if (!inside.length) return null;
+  const made = el(
+    "section",
+    { id, "aria-labelledby": `${id}-title`, "data-short": short },
+    el("h2", { id: `${id}-title` }, title),
+    lead ? el("p", { class: "lead" }, lead) : null,
+    inside,
+  );
+  oneStop(made);
+  return made;
 }
 
 /** What the page leaves out, and why. */

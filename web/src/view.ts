@@ -6,6 +6,7 @@ import { compared } from "./badge.ts";
 import { headline, themed } from "./header.ts";
 import { Bar, arrived } from "./navigation.ts";
 import { parts } from "./sections.ts";
+import { settleStops } from "./keyboard.ts";
 import { Guide } from "./tour.ts";
 import { Page } from "./page.ts";
 import type { Payload } from "./core/payload.ts";
@@ -54,6 +55,7 @@ export class View {
       this.follow(this.page);
     });
     this.bar.oriented(this.main);
+    settleStops();
   }
 
   /** Show a payload; what `kept` says is chosen at first, where the payload has it. Resolves when all is drawn. */
