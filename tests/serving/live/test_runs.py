@@ -199,21 +199,33 @@ def everything(page: Any) -> None:
     until(page, "() => !document.documentElement.dataset.late")
 
 
-@pytest.mark.parametrize("kind", ["chromium", "firefox"])
-def test_with_all_open_a_live_page_has_few_stops_and_no_barrier(kind, translator, request):
+def with_all_open(page: Any) -> None:
+    """At most sixty stops of the tab key, each with a name, and no barrier."""
+    until(page, "() => document.getElementById('live-input') !== null")
+    everything(page)
+    assert not barriers(page)
+    found = stops(page)
+    assert all(found)
+    assert len(found) <= 60, "\n".join(found)
+
+
+def address_of(port: int, run: Path) -> str:
+    return f"http://{HOST}:{port}/?run={quote(str(run))}#key={KEY}"
+
+
+def test_with_all_open_a_live_page_has_few_stops_and_no_barrier(browser, translator):
     with served(LiveRuns(None, Board([translator]))) as port:
-        address = f"http://{HOST}:{port}/?run={quote(str(translator / 'reverse'))}#key={KEY}"
-        if kind == "chromium":
-            page = request.getfixturevalue("browser").new_context(viewport={"width": 1440, "height": 900}).new_page()
-            page.goto(address)
-        else:
-            page = request.getfixturevalue("firefox").open(address, width=1440)
-        until(page, "() => document.getElementById('live-input') !== null")
-        everything(page)
-        assert not barriers(page)
-        found = stops(page)
-        assert all(found)
-        assert len(found) <= 60, "\n".join(found)
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        page.goto(address_of(port, translator / "reverse"))
+        with_all_open(page)
+        context.close()
+
+
+def test_with_all_open_in_firefox(firefox, translator):
+    with served(LiveRuns(None, Board([translator]))) as port:
+        page = firefox.open(address_of(port, translator / "reverse"), width=1440)
+        with_all_open(page)
         page.close()
 
 
