@@ -48,7 +48,7 @@ class Picture:
 PUPPY, IT = "a cute puppy", "the animal did not cross the street because it was too tired"
 PICTURES = {
     "look-live": Picture(
-        run="demo", given="the small cat sleeps.", size=(1180, 940), off=("decoder.layers.1.cross:1",)
+        run="demo", given="the girl eats an apple.", size=(1180, 960), off=("decoder.layers.1.cross:3",)
     ),
     "look-weights": Picture(
         run="demo", given=PUPPY, press="[data-figure=component] .tab", part="[data-figure=component]"
@@ -56,7 +56,7 @@ PICTURES = {
     "look": Picture(run="demo", given=PUPPY, size=(1180, 880)),
     "look-runs": Picture(run="widths", given="", size=(1180, 1010)),
     "look-training": Picture(run="demo", given=PUPPY, part="#training"),
-    "look-heads": Picture(run="demo", given=PUPPY, part="#attention"),
+    "look-heads": Picture(run="demo", given=PUPPY, hash="#attention=5&head=0&at.target=1", part="#attention"),
     "look-off": Picture(run="demo", given=PUPPY, hash="#off=21", part="#what-if"),
     "look-it": Picture(run="minilm", given=IT, open="it:animal", part="#attention"),
     "look-special": Picture(
@@ -66,7 +66,8 @@ PICTURES = {
     "look-digit": Picture(run="digits-vit", given="digit.png", part="#input"),
     "look-caption": Picture(run="captioner-rnn", given="photo.png", part="figure:has-text('The region that')"),
     "look-search": Picture(
-        run="demo", given="the old horse is not in the garden.", hash="#alpha=2", part="#search", scheme="dark"
+        run="demo", given="the old horse is not in the garden.", hash="#alpha=2", part="#search", scheme="dark",
+        size=(1300, 880),
     ),
 }  # fmt: skip
 
@@ -86,7 +87,12 @@ def take(page: Page, picture: Picture, runs: Path, target: Path) -> None:
             page.screenshot(path=target)
         else:
             page.add_style_tag(content="nav { position: static !important; }")  # not over the picture
-            page.locator(picture.part).first.screenshot(path=target)
+            part = page.locator(picture.part).first
+            box = part.bounding_box()
+            assert box is not None, f"{picture.part} is not seen"
+            width, height = picture.size
+            page.set_viewport_size({"width": width, "height": max(height, round(box["height"]) + 80)})
+            part.screenshot(path=target)
 
 
 def take_live(page: Page, picture: Picture, runs: Path, target: Path) -> None:

@@ -23,6 +23,7 @@ def test_every_registered_config_builds_a_model_that_can_be_run():
         assert isinstance(inspect.getattr_static(config, "text"), property)
         model = getattr(models, inspect.signature(config.build).return_annotation)
         assert issubclass(model, Model)
+        assert model.title
         assert model.reads
         assert model.reads <= names
         assert model.run is not Model.run

@@ -533,7 +533,7 @@ def test_look_writes_a_page_with_its_attention(made, tmp_path, capsys, monkeypat
         return
     assert code == 0, err
     found = payload_of(page)
-    assert found["model"] == type(made.run.model).__name__
+    assert found["model"] == made.run.model.title
     assert found["sequences"]
     attention = sum(isinstance(part, ObservableAttention) for part in made.run.model.modules())
     assert len(found["attentions"]) == attention > 0

@@ -2,17 +2,7 @@
 
 import type { Page } from "./page.ts";
 import { figures } from "./core/numbers.ts";
-import { pause } from "./canvas.ts";
-
-/** Let the page have its turn whenever some computing took long. */
-function turns() {
-  let since = performance.now();
-  return async () => {
-    if (performance.now() - since < 24) return;
-    await pause();
-    since = performance.now();
-  };
-}
+import { turns } from "./canvas.ts";
 
 /** The largest of some numbers; a NaN must show. */
 interface Compared {

@@ -15,6 +15,7 @@ import { roving } from "./keyboard.ts";
 
 const LEVELS = 255; // steps in which a search records its attention
 const BECAME = { won: "part of the best", ended: "finished", kept: "went on", pruned: "let go" };
+const LETTER = 7.9; // pixels, about
 const COLUMNS = [86, 112],
   SCORE = 74,
   ROW = 22;
@@ -113,12 +114,12 @@ function tree(page: Page, trace: TraceEntry) {
       words = svg("g");
     trace.nodes.forEach((each, n) => {
       const to = at(n),
-        wide = 7.2 * [...shortened(visible(each.piece), 9)].length;
+        wide = LETTER * [...shortened(visible(each.piece), 9)].length;
       const from =
         each.parent === null
           ? { x: 2, y: to.y }
           : {
-              x: at(each.parent).x + 7.2 * [...shortened(visible(trace.nodes[each.parent].piece), 9)].length + 8,
+              x: at(each.parent).x + LETTER * [...shortened(visible(trace.nodes[each.parent].piece), 9)].length + 8,
               y: at(each.parent).y,
             };
       const kind = won.has(n) ? "won" : chosen.has(n) ? "chosen" : each.status === "pruned" ? "pruned" : "kept";

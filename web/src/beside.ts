@@ -10,8 +10,8 @@ import { choices } from "./keyboard.ts";
 import { chances } from "./output.ts";
 import { figure } from "./figure.ts";
 import { heat } from "./heat.ts";
-import { nameOf } from "./glance.ts";
-import { shareLegend } from "./legend.ts";
+import { nameOf, shortNameOf } from "./glance.ts";
+import { shareLegend, signedLegend } from "./legend.ts";
 import { tip } from "./tips.ts";
 import type { OtherEntry } from "./core/payload.ts";
 import type { Page } from "./page.ts";
@@ -178,13 +178,7 @@ function pictures(pair: Pair): HTMLElement {
       );
     legend.replaceChildren(
       shareLegend(),
-      same
-        ? el(
-            "p",
-            { class: "note" },
-            `In the difference the full colours are −${figures(most, 2)} and ${figures(most, 2)}.`,
-          )
-        : "",
+      ...(same ? [el("p", { class: "note" }, "and of the difference:"), signedLegend(most)] : []),
     );
     made.refresh();
   }, made.root);
@@ -199,6 +193,7 @@ interface Different {
   index: number;
   head: number;
   name: string;
+  short: string;
   by: number;
 }
 
@@ -215,6 +210,7 @@ function ranking(pair: Pair): HTMLElement {
           index,
           head,
           name: `${nameOf(own)}, head ${head + 1}`,
+          short: shortNameOf(own.entry, head),
           by: distance(own, head, other, head, own.entry.rows),
         }));
       })
@@ -235,15 +231,15 @@ function ranking(pair: Pair): HTMLElement {
   page.onLook(() => {
     const shown = list().slice(0, SHOWN),
       width = Math.max(300, holder.clientWidth || 640),
-      left = width < 480 ? 176 : 250,
+      left = width < 480 ? 84 : 272,
       bar = Math.max(30, width - left - 70);
     made.root.hidden = !shown.length;
     const height = shown.length * ROW + 4,
       root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
-    const items = shown.map(({ index, head, name, by }, n) => {
+    const items = shown.map(({ index, head, name, short, by }, n) => {
       const chosen = page.state.get("attention") === index && page.state.get("head") === head;
       const line = hbar({
-        name: shortened(name, width < 480 ? 20 : 36),
+        name: width < 480 ? short : shortened(name, 36),
         share: by,
         y: n * ROW,
         left,
@@ -251,10 +247,15 @@ function ranking(pair: Pair): HTMLElement {
         width,
         chosen,
       });
-      line.addEventListener("click", () => page.state.set({ attention: index, head }));
-      line.setAttribute("tabindex", "-1");
-      root.append(tip(line, () => [name, `difference ${figures(by, 3)}`]));
-      return { node: line, name: `${name}: ${percent(by)}`, key: `${index} ${head}`, chosen };
+      root.append(line);
+      return {
+        node: line,
+        name: `${name}: ${percent(by)}`,
+        key: `${index} ${head}`,
+        chosen,
+        lines: () => [name, `difference ${figures(by, 3)}`],
+        choose: () => page.state.set({ attention: index, head }),
+      };
     });
     if (items.length) choices(root, items, { label: "Heads by how much they differ" });
     swap(holder, root);

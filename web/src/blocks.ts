@@ -61,7 +61,7 @@ function depth(page: Page, stack: Stack, found: { steps: string; cost: string })
     const T = tokens.length,
       left = 40,
       column = Math.max(24, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
-      width = left + T * column,
+      width = left + T * column + 6,
       base = 130,
       height = 200,
       most = Math.max(1, ...steps);
@@ -75,7 +75,7 @@ function depth(page: Page, stack: Stack, found: { steps: string; cost: string })
         tall = (steps[n] / most) * (base - 12);
       const bar = svg(
         "g",
-        { class: "cell", tabindex: -1 },
+        { class: "cell" },
         svg("rect", {
           class: chosen ? "dot chosen" : "plus",
           x: left + n * column + 2,
@@ -93,9 +93,15 @@ function depth(page: Page, stack: Stack, found: { steps: string; cost: string })
           visible(piece).slice(0, 9),
         ),
       );
-      bar.addEventListener("click", () => page.choose(stack.sequence, n));
-      root.append(tip(bar, () => [visible(piece), `${steps[n]} steps`, `ponder cost ${figures(cost[n], 4)}`]));
-      return { node: bar, name: `${visible(piece)}: ${steps[n]} steps`, key: String(n), chosen };
+      root.append(bar);
+      return {
+        node: bar,
+        name: `${visible(piece)}: ${steps[n]} steps`,
+        key: String(n),
+        chosen,
+        lines: () => [visible(piece), `${steps[n]} steps`, `ponder cost ${figures(cost[n], 4)}`],
+        choose: () => page.choose(stack.sequence, n),
+      };
     });
     choices(root, items, { label: `Steps each token took, ${most} at most` });
     swap(holder, root);

@@ -2,8 +2,9 @@
 
 import type { Colour } from "./core/colour.ts";
 
-export function pen(canvas: HTMLCanvasElement): CanvasRenderingContext2D {
-  const context = canvas.getContext("2d");
+/** A canvas's context; `pixels` are set one by one: such a canvas stays in the memory of the processor. */
+export function pen(canvas: HTMLCanvasElement, pixels = false): CanvasRenderingContext2D {
+  const context = canvas.getContext("2d", { willReadFrequently: pixels });
   if (!context) throw new Error("this browser has no canvas to draw on");
   return context;
 }
@@ -29,7 +30,7 @@ export function cells(
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
-  const context = pen(canvas),
+  const context = pen(canvas, true),
     image = context.createImageData(columns, rows);
   for (let y = 0, n = 0; y < rows; y++) {
     for (let x = 0; x < columns; x++, n += 4) {
@@ -59,4 +60,15 @@ export function drawCells(
 /** Give the page a turn; then go on. */
 export function pause(): Promise<void> {
   return new Promise((done) => setTimeout(done, 0));
+}
+
+/** A function that gives the page a turn whenever what was done since the last one took long. */
+export function turns(): () => Promise<void> {
+  const most = 12; // milliseconds
+  let since = performance.now();
+  return async () => {
+    if (performance.now() - since < most) return;
+    await pause();
+    since = performance.now();
+  };
 }

@@ -2,6 +2,7 @@
 
 import { el, svg, swap, table } from "./dom.ts";
 import { figure } from "./figure.ts";
+import { signedLegend } from "./legend.ts";
 import { figures } from "./core/numbers.ts";
 import { chainOf, type ChainStep } from "./core/chain.ts";
 import { hex, signedColour } from "./core/colour.ts";
@@ -80,7 +81,8 @@ export function chain(page: Page, stack: Stack) {
       [computed, told] = all.slice(-2).map(({ values }) => Array.from(values)),
       off = Math.max(...computed.map((value, d) => Math.abs(value - told[d])));
     sentence.textContent = `${page.namesOf(stack.sequence, Infinity)[at()]}: computed here and PyTorch's stream differ by ${off ? figures(off, 2) : "0"} at most.`;
-    swap(holder, drawn(all, Math.max(240, holder.clientWidth || 640)));
+    const most = Math.max(1e-9, ...all.flatMap(({ values }) => Array.from(values, Math.abs)));
+    swap(holder, drawn(all, Math.max(240, holder.clientWidth || 640), most), signedLegend(most));
     made.refresh();
   };
   page.watch([key], draw, made.root);
@@ -105,7 +107,8 @@ function told({ part, added, sum, normed, doubts }: ChainStep): Row[] {
   return rows;
 }
 
-function drawn(rows: Row[], width: number): SVGElement {
+/** Rows of cells, all in one scale, so that one sees them add up. */
+function drawn(rows: Row[], width: number, most: number): SVGElement {
   const left = width < 420 ? 128 : 140,
     D = rows[0].values.length,
     wide = (width - left - 8) / D,
@@ -118,8 +121,7 @@ function drawn(rows: Row[], width: number): SVGElement {
     "aria-label": "Each step of the block, a row a step, a column a dimension; the table holds the numbers",
   });
   rows.forEach(({ label, formula, values, doubts }, n) => {
-    const y = n * ROW,
-      most = Math.max(1e-9, ...Array.from(values, Math.abs));
+    const y = n * ROW;
     root.append(
       svg(
         "text",

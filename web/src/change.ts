@@ -96,7 +96,7 @@ interface Row {
 function bars(rows: Row[], width: number): SVGElement {
   const most = Math.max(1e-6, ...rows.map(({ before, after }) => Math.abs(after - before))),
     left = width < 420 ? 84 : 120,
-    half = (width - left - (width < 420 ? 70 : 140)) / 2,
+    half = (width - left - (width < 420 ? 84 : 140)) / 2,
     middle = left + half,
     height = rows.length * ROW + 6;
   const root = svg("svg", {

@@ -1,12 +1,13 @@
 // All layers and heads at a glance: a small matrix each, to be chosen.
 
 import type { Attention } from "./core/attention.ts";
+import type { AttentionEntry } from "./core/payload.ts";
 import type { Page } from "./page.ts";
 import { el, table } from "./dom.ts";
 import { tip } from "./tips.ts";
 import { roving } from "./keyboard.ts";
 import { figures, percent } from "./core/numbers.ts";
-import { fitted, cells, drawCells, pause } from "./canvas.ts";
+import { fitted, cells, drawCells, turns } from "./canvas.ts";
 import { shareColour } from "./core/colour.ts";
 import { headStatistics, type HeadStatistics } from "./core/attention.ts";
 import { figure } from "./figure.ts";
@@ -56,8 +57,8 @@ export function glance(page: Page) {
     name: "heads",
     note:
       (heads > 1
-        ? "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below."
-        : "Queries down, keys across, darker where more weight lies.") +
+        ? "One small matrix a head: queries down, keys across; the stronger the shade, the more weight. Choose one to open it below."
+        : "Queries down, keys across; the stronger the shade, the more weight.") +
       (page.payload.left_out
         ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.`
         : ""),
@@ -150,14 +151,11 @@ export function glance(page: Page) {
   state.on(["attention", "head"], () => settle.forEach((each) => each()));
   let turn = 0;
   async function paint() {
-    const mine = ++turn;
-    let since = performance.now();
+    const mine = ++turn,
+      rest = turns();
     for (const job of jobs) {
       job();
-      if (performance.now() - since > 12) {
-        await pause();
-        since = performance.now();
-      }
+      await rest();
       if (mine !== turn) return;
     }
     legend.replaceChildren(shareLegend());
@@ -170,4 +168,12 @@ export function glance(page: Page) {
 export function nameOf({ entry }: Pick<Attention, "entry">): string {
   const { label, kind, layer, unit } = entry;
   return `${label} ${kind === "cross" ? "cross-attention" : unit} ${layer + 1}`;
+}
+
+/** The name of a head where there is little room: "Dec ×2.1" is the first of the decoder's second cross-attention. */
+export function shortNameOf(
+  { label, kind, layer }: Pick<AttentionEntry, "label" | "kind" | "layer">,
+  head: number,
+): string {
+  return `${label.slice(0, 3)} ${kind === "cross" ? "×" : ""}${layer + 1}.${head + 1}`;
 }

@@ -21,9 +21,10 @@ export function headline(page: Page, live: boolean): HTMLElement {
   const facts = [
     task,
     data ? `data: ${data}` : null,
-    `${model}, ${parameters.toLocaleString("en")} parameters`,
+    `${model === task ? "" : `${model}, `}${parameters.toLocaleString("en")} parameters`,
     trained.length
-      ? `step ${trained.map((step) => step.toLocaleString("en")).join(", ")}`
+      ? (trained.length > 1 ? "mean of the checkpoints of steps " : "step ") +
+        new Intl.ListFormat("en").format(trained.map((step) => step.toLocaleString("en")))
       : steps.length
         ? "imported"
         : null,

@@ -10,6 +10,7 @@ import { ticks } from "./core/layout.ts";
 import { fitted, cells, drawCells } from "./canvas.ts";
 import { signedColour } from "./core/colour.ts";
 import { figure } from "./figure.ts";
+import { signedLegend } from "./legend.ts";
 import { tokenStrip } from "./tokens.ts";
 
 const ROW = 14,
@@ -21,11 +22,11 @@ export function inputs(page: Page) {
   return Object.keys(page.payload.sequences)
     .filter((name) => !page.payload.sequences[name].grid)
     .map((name) => {
-      const { label, tokens } = page.payload.sequences[name];
+      const { label, tokens, ids } = page.payload.sequences[name];
       return el(
         "div",
         { class: "sequence" },
-        el("h3", {}, label, el("small", {}, `${tokens.length} tokens`)),
+        el("h3", {}, label, el("small", {}, ids ? `${tokens.length} tokens` : String(tokens.length))),
         tokenStrip(page, name).node,
       );
     });
@@ -89,7 +90,8 @@ export function strips(page: Page, { title, note, tensors, sequence, name }: Str
       );
     },
   });
-  made.stage.append(el("div", { class: "wide" }, canvas));
+  const legend = el("div", { class: "wide" });
+  made.stage.append(el("div", { class: "wide" }, canvas), legend);
   function draw() {
     const {
       shape: [T, D],
@@ -109,6 +111,7 @@ export function strips(page: Page, { title, note, tensors, sequence, name }: Str
       width - LEFT,
       T * row,
     );
+    legend.replaceChildren(signedLegend(most));
     context.font = `12px ${style.fontFamily}`;
     context.textBaseline = "middle";
     context.textAlign = "right";

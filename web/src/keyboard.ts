@@ -1,47 +1,60 @@
 // The keyboard: every figure is one stop of the tab key, and arrows move inside it.
 
-/** Make parts of a drawing choosable: one stop of the tab key, arrows move, Enter and Space choose.
- *
- * `root` becomes a list box, each of `items` an option with a name; `columns` is how far up and down are apart. */
+import { tip } from "./tips.ts";
+
+/** A part of a drawing that can be chosen, and what its tip says. */
 export interface Choice {
   node: SVGElement;
   name: string;
   key: string;
   chosen?: boolean;
+  lines: () => string[];
+  choose?: () => void;
 }
 
+/** Make parts of a drawing choosable: one stop of the tab key, arrows move, a click, Enter and Space choose.
+ *
+ * `root` becomes a list box, each of `items` an option with a name; `columns` is how far up and down are apart. It
+ * listens for all of them: a drawing may have hundreds. */
 export function choices(
   root: SVGElement,
   items: Choice[],
   { label, columns = 1 }: { label: string; columns?: number },
 ): void {
+  const start = Math.max(
+      0,
+      items.findIndex((item) => item.chosen),
+    ),
+    places = new Map<Element | null, number>(items.map(({ node }, n) => [node, n])),
+    placeOf = (event: Event) => places.get((event.target as Element).closest("[role=option]")) ?? -1;
   root.setAttribute("role", "listbox");
   root.setAttribute("aria-label", label);
-  const start = Math.max(
-    0,
-    items.findIndex((item) => item.chosen),
-  );
+  root.setAttribute("tabindex", "-1"); // else what listens for the focus would be a stop of its own
   items.forEach(({ node, name, key, chosen }, n) => {
     node.setAttribute("role", "option");
     node.setAttribute("aria-label", name);
     node.setAttribute("aria-selected", String(Boolean(chosen)));
     node.setAttribute("tabindex", n === start ? "0" : "-1");
     node.dataset.key = key;
-    node.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" || event.key === " ") {
-        event.preventDefault();
-        node.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-      }
-      const step = ({ ArrowDown: columns, ArrowUp: -columns, ArrowRight: 1, ArrowLeft: -1 } as Record<string, number>)[
-          event.key
-        ],
-        next = event.key === "Home" ? items[0] : event.key === "End" ? items[items.length - 1] : items[n + step];
-      if (!next) return;
+  });
+  tip(root, (event) => items[placeOf(event)]?.lines() ?? null);
+  root.addEventListener("click", (event) => items[placeOf(event)]?.choose?.());
+  root.addEventListener("keydown", (event) => {
+    const n = placeOf(event);
+    if (n < 0) return;
+    if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      for (const other of items) other.node.setAttribute("tabindex", other === next ? "0" : "-1");
-      next.node.focus();
-      next.node.scrollIntoView({ block: "nearest", inline: "nearest" });
-    });
+      items[n].choose?.();
+    }
+    const step = ({ ArrowDown: columns, ArrowUp: -columns, ArrowRight: 1, ArrowLeft: -1 } as Record<string, number>)[
+        event.key
+      ],
+      next = event.key === "Home" ? items[0] : event.key === "End" ? items[items.length - 1] : items[n + step];
+    if (!next) return;
+    event.preventDefault();
+    for (const other of items) other.node.setAttribute("tabindex", other === next ? "0" : "-1");
+    next.node.focus();
+    next.node.scrollIntoView({ block: "nearest", inline: "nearest" });
   });
 }
 
@@ -97,4 +110,54 @@ function nearby(group: HTMLElement, button: HTMLElement, step: number): HTMLElem
   const place = [...rows[row].querySelectorAll<HTMLElement>("button")].indexOf(button),
     other = rows[row + step] && rows[row + step].querySelectorAll<HTMLElement>("button");
   return other ? other[Math.min(place, other.length - 1)] : button;
+}
+
+const BARS = ".figure > .head > .tools";
+
+/** The tools of a section's figures are one stop of the tab key; up and down lead from those of a figure to the next. */
+export function oneStop(section: HTMLElement): void {
+  const visible = () => [...section.querySelectorAll<HTMLElement>(BARS)].filter((bar) => bar.checkVisibility());
+  section.addEventListener(
+    "keydown",
+    (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key],
+        bars = visible(),
+        at = bars.findIndex((bar) => bar.contains(document.activeElement));
+      if (!step || at < 0 || bars.length < 2) return;
+      event.preventDefault();
+      event.stopPropagation(); // inside one bar, up and down are left and right
+      const buttons = bars[at + step]?.querySelectorAll("button");
+      if (!buttons) return;
+      const next = [...buttons].find(({ textContent }) => textContent === document.activeElement?.textContent);
+      stopAt(section, next ?? buttons[0]);
+      (next ?? buttons[0]).focus();
+    },
+    true,
+  );
+  const settle = () => {
+    const bars = visible(),
+      stop = bars.map((bar) => bar.querySelector<HTMLElement>("button[tabindex='0']")).find((button) => button);
+    stopAt(section, stop ?? bars[0]?.querySelector<HTMLElement>("button") ?? null);
+  };
+  stopAt(section, section.querySelector<HTMLElement>(`${BARS} button`));
+  settles.set(section, settle);
+}
+
+const settles = new WeakMap<Element, () => void>();
+
+function stopAt(section: HTMLElement, stop: HTMLElement | null): void {
+  for (const button of section.querySelectorAll<HTMLElement>(`${BARS} button`))
+    button.tabIndex = button === stop ? 0 : -1;
+}
+
+/** Before the tab key moves the focus, stops are where something is seen: figures come and go. */
+export function settleStops(): void {
+  addEventListener(
+    "keydown",
+    (event) => {
+      if (event.key === "Tab")
+        for (const section of document.querySelectorAll("main > section")) settles.get(section)?.();
+    },
+    true,
+  );
 }

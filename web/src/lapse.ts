@@ -6,6 +6,7 @@ import { shareColour } from "./core/colour.ts";
 import { figures, percent } from "./core/numbers.ts";
 import { gridOf, learnedAt, patternRows, PATTERNS, type HeadRow } from "./core/lapse.ts";
 import { figure } from "./figure.ts";
+import { shortNameOf } from "./glance.ts";
 import { heat } from "./heat.ts";
 import { roving } from "./keyboard.ts";
 import { shareLegend } from "./legend.ts";
@@ -207,15 +208,11 @@ function learned(lapse: Lapse): HTMLElement {
     rows: patternRows(page.open, entry, pattern, (name) => lapse.heads(name)),
   })).filter(({ rows }) => rows.length);
   let chosen = 0;
-  const nameOf = ({ index, head }: HeadRow) => `${lapse.nameOf(entry.attentions[index])}, head ${head + 1}`,
-    shortName = ({ index, head }: HeadRow) => {
-      const { label, layer, kind } = entry.attentions[index];
-      return `${label.slice(0, 3)} ${kind === "cross" ? "×" : ""}${layer + 1}.${head + 1}`;
-    };
+  const nameOf = ({ index, head }: HeadRow) => `${lapse.nameOf(entry.attentions[index])}, head ${head + 1}`;
   const made = figure({
     title: "When each head learned it",
     name: "heads-over-training",
-    note: "A row for each head, a column for each step; darker where more of the head's weight follows the pattern. Choose a cell to go to that head and step.",
+    note: "A row for each head, a column for each step; the stronger the shade, the more of the head's weight follows the pattern. Choose a cell to go to that head and step.",
     rows: () =>
       table(
         `The share of “${found[chosen].pattern.name}”`,
@@ -264,7 +261,7 @@ function learned(lapse: Lapse): HTMLElement {
     picture.draw(
       {
         label: `The share of “${pattern.name}” by head and step`,
-        rows: rows.map(shortName),
+        rows: rows.map(({ index, head }) => shortNameOf(entry.attentions[index], head)),
         columns: steps.map(String),
         colour: (row, column) => shareColour(rows[row].shares[column] ?? 0),
         chosen: { row: Math.max(0, here), column: lapse.at },

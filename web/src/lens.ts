@@ -4,10 +4,10 @@ import type { Page } from "./page.ts";
 import { el, svg, visible, shortened, swap, table } from "./dom.ts";
 import type { LensEntry, OutputEntry } from "./core/payload.ts";
 import { choices, type Choice } from "./keyboard.ts";
-import { tip } from "./tips.ts";
 import { percent } from "./core/numbers.ts";
 import { hex, shareColour, inkOn } from "./core/colour.ts";
 import { figure } from "./figure.ts";
+import { shareLegend } from "./legend.ts";
 
 interface Cell extends Choice {
   layer: number;
@@ -17,7 +17,7 @@ interface Cell extends Choice {
 const CELL = 84,
   HIGH = 28,
   LEFT = 76,
-  COLUMNS = 48; // of a long text, those around the chosen token
+  COLUMNS = 24; // of a long text, those around the chosen token
 
 export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
   const tokens = sequence ? page.payload.sequences[sequence].tokens : [""],
@@ -31,7 +31,7 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
   const made = figure({
     title: "After each block",
     name: "lens",
-    note: "What the model would say if the blocks above were left out: each block's stream, read by the last norm and the output layer. Darker is surer.",
+    note: "What the model would say if the blocks above were left out: each block's stream, read by the last norm and the output layer. The stronger the shade, the likelier.",
     rows: () => {
       const place = Math.min(page.place(), T - 1);
       return table(
@@ -51,8 +51,9 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
     },
   });
   const sentence = el("p", { class: "note" }),
-    holder = el("div", { class: "wide" });
-  made.stage.append(sentence, holder);
+    holder = el("div", { class: "wide" }),
+    legend = el("div", { class: "wide" });
+  made.stage.append(sentence, holder, legend);
   const draw = () => {
     const place = Math.min(page.place(), T - 1),
       count = Math.min(T, COLUMNS),
@@ -87,6 +88,7 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
     sentence.textContent = count < T ? `Places ${from + 1} to ${from + count} of ${T}, around the chosen one.` : "";
     sentence.hidden = count === T;
     swap(holder, root);
+    legend.replaceChildren(shareLegend());
     const left = (place - from) * CELL;
     if (left < holder.scrollLeft || left + CELL + LEFT > holder.scrollLeft + holder.clientWidth)
       holder.scrollLeft = left + LEFT + CELL / 2 - holder.clientWidth / 2;
@@ -98,7 +100,7 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
       where = sequence ? `${told.layers[layer]}, at ${visible(tokens[n])}` : told.layers[layer];
     const cell = svg(
       "g",
-      { class: "cell", tabindex: -1 },
+      { class: "cell" },
       svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: hex(fill) }),
       svg(
         "text",
@@ -112,10 +114,11 @@ export function lens(page: Page, told: LensEntry, { sequence }: OutputEntry) {
         shortened(visible(list[0].word), 10),
       ),
     );
-    cell.addEventListener("click", () => sequence && page.choose(sequence, n));
-    root.append(tip(cell, () => [where, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
+    root.append(cell);
     return {
       node: cell,
+      choose: () => sequence && page.choose(sequence, n),
+      lines: () => [where, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)],
       name: `${where}: ${visible(list[0].word)}, ${percent(list[0].share)}`,
       key: `${layer} ${n}`,
       layer,

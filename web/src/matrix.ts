@@ -290,7 +290,7 @@ function painted(seen: (Float32Array | null)[], { left, columns, rows, step }: P
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
-  const context = pen(canvas),
+  const context = pen(canvas, true),
     image = context.createImageData(columns, rows),
     pixels = new Uint32Array(image.data.buffer),
     ramp = sharePixels();

@@ -50,7 +50,7 @@ export function output(page: Page, told: OutputEntry) {
       const rows = target && !list.some((each) => each.id === target.id) ? [...list, target] : list;
       return table(
         "The likeliest",
-        ["token", "logit", "probability"],
+        [told.unit, "logit", "probability"],
         rows.map(({ word, logit, share }) => [visible(word), logit, percent(share)]),
       );
     },
@@ -126,10 +126,10 @@ export function output(page: Page, told: OutputEntry) {
         ),
       );
     });
-    const where = tokens ? `After ${visible(tokens[place])}: ` : "";
+    const where = tokens ? `${told.drawn ? "After" : "At"} ${visible(tokens[place])}, ` : "";
     sentence.textContent = target
       ? `${where}what came was ${visible(target.word)}, with ${percent(target.share)}, rank ${target.rank}.`
-      : `${where || "All in all "}the likeliest is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
+      : `${where ? `${where}the` : "The"} likeliest ${told.unit} is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
     holder.replaceChildren(root);
     made.refresh();
   };

@@ -74,7 +74,7 @@ function greyed(image: HTMLCanvasElement): HTMLCanvasElement {
   const canvas = document.createElement("canvas");
   canvas.width = image.width;
   canvas.height = image.height;
-  const context = pen(canvas);
+  const context = pen(canvas, true);
   context.drawImage(image, 0, 0);
   const pixels = context.getImageData(0, 0, image.width, image.height);
   for (let n = 0; n < pixels.data.length; n += 4) {

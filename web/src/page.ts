@@ -137,7 +137,7 @@ export class Page {
    * With `root`, the figure's element, a figure out of sight is drawn a little later: first what is seen. */
   watch(keys: Key[], draw: () => void, root: HTMLElement | null = null): void {
     this.redraws.push({ draw, root });
-    this.state.listeners.push({ keys, draw: () => this.drawn({ draw, root }) });
+    this.state.onChange(keys, () => this.drawn({ draw, root }));
   }
 
   /** The same, for whatever another query, key or head changes. */

@@ -90,7 +90,9 @@ function ramp({ attention, head, i, j, keys }: Look, width: number, sentence: HT
         figures(value, 3, Math.max(...values.map((_, n) => attention.positionDoubt(head, i, n)))),
       ),
     );
-  root.append(svg("text", { class: "axis", x: x(i), y: height - 6, "text-anchor": "middle" }, "the query"));
+  root.append(
+    svg("text", { class: "axis", x: Math.min(x(i), width - 30), y: height - 6, "text-anchor": "middle" }, "the query"),
+  );
   const rule = attention.entry.position;
   sentence.textContent =
     rule?.kind === "alibi"

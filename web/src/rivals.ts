@@ -3,7 +3,6 @@
 import type { Page } from "./page.ts";
 import { el, svg, swap, table } from "./dom.ts";
 import { choices } from "./keyboard.ts";
-import { tip } from "./tips.ts";
 import { percent, figures } from "./core/numbers.ts";
 import { figure } from "./figure.ts";
 
@@ -87,10 +86,15 @@ export function rivals(page: Page) {
           percent(weight),
         ),
       );
-      line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
-      line.setAttribute("tabindex", "-1");
-      root.append(tip(line, () => [name, `weight ${printed(each, i)}`]));
-      return { node: line, name: `${name}: ${percent(weight)}`, key: `${index} ${head}`, chosen };
+      root.append(line);
+      return {
+        node: line,
+        name: `${name}: ${percent(weight)}`,
+        key: `${index} ${head}`,
+        chosen,
+        lines: () => [name, `weight ${printed(each, i)}`],
+        choose: () => page.state.set({ attention: index, head, key: page.look().j }),
+      };
     });
     choices(root, items, { label: `Heads by how much ${from} attends to ${to}` });
     sentence.textContent = `From ${from} to ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that attend there most.`;

@@ -1,8 +1,9 @@
-// The parts of the page, from input to output.
+// The parts of the page: what went in, what came out and what it hangs on, then how it was computed.
 
 import { el, table, type Child } from "./dom.ts";
 import { figures } from "./core/numbers.ts";
 import type { Page } from "./page.ts";
+import { oneStop } from "./keyboard.ts";
 import { figure } from "./figure.ts";
 import { inputs, embeddings } from "./input.ts";
 import { glance, nameOf } from "./glance.ts";
@@ -61,15 +62,16 @@ function oneHead(page: Page) {
 
 function section(id: string, short: string, title: string, lead: string | null, ...content: Child[]) {
   const inside = content.flat(9).filter(Boolean) as Child[];
-  return inside.length
-    ? el(
-        "section",
-        { id, "aria-labelledby": `${id}-title`, "data-short": short },
-        el("h2", { id: `${id}-title` }, title),
-        lead ? el("p", { class: "lead" }, lead) : null,
-        inside,
-      )
-    : null;
+  if (!inside.length) return null;
+  const made = el(
+    "section",
+    { id, "aria-labelledby": `${id}-title`, "data-short": short },
+    el("h2", { id: `${id}-title` }, title),
+    lead ? el("p", { class: "lead" }, lead) : null,
+    inside,
+  );
+  oneStop(made);
+  return made;
 }
 
 /** What the page leaves out, and why. */
@@ -101,7 +103,7 @@ function checkpointed(switches: Switches | null) {
   );
 }
 
-/** The parts of the page, from input to output, each made when it is its turn. */
+/** The parts of the page, each made when it is its turn: first the answer, then how it came about. */
 export function parts(page: Page, switches: Switches | null): (() => HTMLElement | null)[] {
   const { payload } = page,
     { output: told, ablation, trace } = payload,
@@ -130,6 +132,26 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
         payload.image ? pictureInput(page, payload.image) : null,
         inputs(page),
       ),
+    told &&
+      (() =>
+        section(
+          "output",
+          "Output",
+          "What comes out",
+          "The last vectors, read by the output layer.",
+          output(page, told),
+          told.drawn ? sampling(page, told) : null,
+          logitOrigin(page, switches, told),
+        )),
+    (payload.ablation || payload.ablation_left_out) &&
+      (() =>
+        section(
+          "what-if",
+          "What if",
+          "What if",
+          "Every head has a part in the result; some more than others.",
+          ablation && told ? whatIf(page, ablation, told) : [omission(payload.ablation_left_out), measure(switches)],
+        )),
     () =>
       section(
         "vectors",
@@ -195,28 +217,15 @@ export function parts(page: Page, switches: Switches | null): (() => HTMLElement
           positions(page),
           values(page),
         )),
-    () => section("stream", "Blocks", "Through the blocks", "What every block leaves of a token.", blocks(page)),
-    told &&
-      (() =>
-        section(
-          "output",
-          "Output",
-          "What comes out",
-          "The last vector of each token, read by the output layer.",
-          output(page, told),
-          logitOrigin(page, switches, told),
-          sampling(page, told),
-          payload.lens ? lens(page, payload.lens, told) : null,
-        )),
-    (payload.ablation || payload.ablation_left_out) &&
-      (() =>
-        section(
-          "what-if",
-          "What if",
-          "What if",
-          "Every head has a part in the result; some more than others.",
-          ablation && told ? whatIf(page, ablation, told) : [omission(payload.ablation_left_out), measure(switches)],
-        )),
+    () =>
+      section(
+        "stream",
+        "Blocks",
+        "Through the blocks",
+        "What every block leaves of a token.",
+        blocks(page),
+        payload.lens && told ? lens(page, payload.lens, told) : null,
+      ),
     trace &&
       trace.nodes.length > 0 &&
       (() =>

@@ -8,6 +8,7 @@ import { tip } from "./tips.ts";
 import { figures, percent } from "./core/numbers.ts";
 import { hex, signedColour } from "./core/colour.ts";
 import { figure } from "./figure.ts";
+import { signedLegend } from "./legend.ts";
 
 const MOST = 10,
   ROW = 26;
@@ -83,29 +84,33 @@ export function ladder(page: Page) {
     );
     const items = rows.map((key: KeyStory, n: number) => {
       const y = 34 + n * ROW,
-        line = svg("g", { class: key.j === j ? "line chosen" : "line", tabindex: -1 });
+        line = svg("g", { class: key.j === j ? "line chosen" : "line" });
       line.append(svg("rect", { class: "ground", x: 0, y, width, height: ROW - 2, rx: 4 }));
       line.append(
         svg(
           "text",
           { class: "piece", x: left - 12, y: y + ROW / 2, "text-anchor": "end", "dominant-baseline": "middle" },
-          shortened(keys[key.j], 12),
+          shortened(keys[key.j], narrow ? 8 : 12),
         ),
       );
       steps.forEach(([name], m) => line.append(step(name, key, left + m * column, y, bar, most.get(name) ?? 1)));
-      line.addEventListener("click", () => page.state.set({ key: key.j }));
-      tip(line, () =>
-        [
-          `${who}, attending to ${keys[key.j]}`,
-          `q·k ${figures(key.dot, 5, key.doubts.dot)}`,
-          `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5, key.doubts.scaled)}`,
-          position ? `position ${figures(key.position, 5, key.doubts.position)}` : "",
-          key.allowed ? `score ${figures(key.score, 5, key.doubts.score)}` : "not allowed by the mask",
-          `weight ${figures(key.weight, 5, key.doubts.weight)}`,
-        ].filter(Boolean),
-      );
       root.append(line);
-      return { node: line, name: `${keys[key.j]}: ${percent(key.weight)}`, key: String(key.j), chosen: key.j === j };
+      return {
+        node: line,
+        name: `${keys[key.j]}: ${percent(key.weight)}`,
+        key: String(key.j),
+        chosen: key.j === j,
+        choose: () => page.state.set({ key: key.j }),
+        lines: () =>
+          [
+            `${who}, attending to ${keys[key.j]}`,
+            `q·k ${figures(key.dot, 5, key.doubts.dot)}`,
+            `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5, key.doubts.scaled)}`,
+            position ? `position ${figures(key.position, 5, key.doubts.position)}` : "",
+            key.allowed ? `score ${figures(key.score, 5, key.doubts.score)}` : "not allowed by the mask",
+            `weight ${figures(key.weight, 5, key.doubts.weight)}`,
+          ].filter(Boolean),
+      };
     });
     choices(root, items, { label: `The keys that ${queries[i]} attends to most, with their weights` });
     const rest = story.keys.length - rows.length,
@@ -230,7 +235,7 @@ export function products(page: Page, follows: boolean) {
       );
     });
     sentence.textContent = `${names}: the products add up to ${total}.`;
-    holder.replaceChildren(root);
+    holder.replaceChildren(root, signedLegend(sizes));
     made.refresh();
   }, made.root);
   return made.root;
@@ -300,7 +305,7 @@ export function values(page: Page) {
     const lines: Line[] = rows.map((key) => {
       const { v, doubts } = attention.vectors(head, i, key.j);
       return {
-        label: `${percent(key.weight, key.doubts.weight)} ${shortened(keys[key.j], 10)}`,
+        label: `${percent(key.weight, key.doubts.weight)} ${shortened(keys[key.j], width < 520 ? 7 : 10)}`,
         values: Array.from(v, (value) => value * key.weight),
         doubt: key.weight * doubts.v + key.doubts.weight * Math.max(...v.map(Math.abs)),
       };
@@ -339,7 +344,7 @@ export function values(page: Page) {
         ),
       );
     });
-    holder.replaceChildren(root);
+    holder.replaceChildren(root, signedLegend(most));
     made.refresh();
   }, made.root);
   return made.root;

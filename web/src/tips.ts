@@ -45,10 +45,11 @@ export function tip<N extends HTMLElement | SVGElement>(drawn: N, lines: Lines):
   node.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && hideTip());
   node.addEventListener("click", (event) => (event as PointerEvent).pointerType === "touch" && show(event));
   if (drawn instanceof SVGElement && !node.hasAttribute("tabindex")) return drawn;
-  node.addEventListener("blur", hideTip);
-  node.addEventListener("focus", (event) => {
-    const told = node.matches(":focus-visible") && lines(event as unknown as MouseEvent),
-      box = node.getBoundingClientRect();
+  node.addEventListener("focusout", hideTip);
+  node.addEventListener("focusin", (event) => {
+    const focused = event.target as Element,
+      told = focused.matches(":focus-visible") && lines(event as unknown as MouseEvent),
+      box = focused.getBoundingClientRect();
     if (told) tipAt(box.left, box.top + 4, told);
   });
   return drawn;

@@ -49,8 +49,8 @@ export class Guide {
     this.page = page;
     this.tours = [];
     this.told = "";
-    page.state.listeners.push({ keys: ["tour"], draw: () => this.arrive(page) });
-    page.state.listeners.push({ keys: page.looked(), draw: () => this.draw(page) });
+    page.state.onChange(["tour"], () => this.arrive(page));
+    page.state.onChange(page.looked(), () => this.draw(page));
     if (arriving && page.state.get("tour")) this.arrive(page);
     else this.draw(page);
   }

@@ -5,7 +5,6 @@ import { figures, percent } from "./core/numbers.ts";
 import { scaled } from "./core/scale.ts";
 import { figure } from "./figure.ts";
 import { choices } from "./keyboard.ts";
-import { tip } from "./tips.ts";
 import type { Page } from "./page.ts";
 
 const ROUNDED = 5e-6; // how far a coordinate may be from the run's: the file keeps five decimals
@@ -56,16 +55,20 @@ export function vectorMap(page: Page, name: string): HTMLElement | null {
         "g",
         {
           class: here ? "spot chosen" : n < own ? "spot own" : near.has(words[n]) ? "spot near" : "spot",
-          tabindex: -1,
         },
         svg("circle", { class: "ground", cx: left, cy: top, r: 12 }),
         svg("circle", { class: "dot", cx: left, cy: top, r: n < own ? 4.5 : 3 }),
         free ? svg("text", { x: left + 8, y: top, "dominant-baseline": "middle" }, text) : null,
       );
       const place = tokens.indexOf(words[n]);
-      if (n < own && place >= 0) mark.addEventListener("click", () => page.choose(name, place));
-      tip(mark, () => [visible(words[n]), `${figures(places[n][0], 3)}, ${figures(places[n][1], 3)}`]);
-      return { node: mark, name: visible(words[n]), key: String(n), chosen: here };
+      return {
+        node: mark,
+        name: visible(words[n]),
+        key: String(n),
+        chosen: here,
+        lines: () => [visible(words[n]), `${figures(places[n][0], 3)}, ${figures(places[n][1], 3)}`],
+        choose: () => n < own && place >= 0 && page.choose(name, place),
+      };
     });
     root.append(...items.map(({ node }) => node).reverse()); // what is chosen is drawn last
     choices(root, items, { label: `The map of the vectors of ${label.toLowerCase()}` });

@@ -1,11 +1,12 @@
 // A payload on the screen: header, bar, sections. Another payload takes its place section by section.
 
 import { el } from "./dom.ts";
-import { pause } from "./canvas.ts";
+import { pause, turns } from "./canvas.ts";
 import { compared } from "./badge.ts";
 import { headline, themed } from "./header.ts";
 import { Bar, arrived } from "./navigation.ts";
 import { parts } from "./sections.ts";
+import { settleStops } from "./keyboard.ts";
 import { Guide } from "./tour.ts";
 import { Page } from "./page.ts";
 import type { Payload } from "./core/payload.ts";
@@ -54,6 +55,7 @@ export class View {
       this.follow(this.page);
     });
     this.bar.oriented(this.main);
+    settleStops();
   }
 
   /** Show a payload; what `kept` says is chosen at first, where the payload has it. Resolves when all is drawn. */
@@ -70,6 +72,12 @@ export class View {
     const header = headline(page, this.switches !== null);
     this.header.replaceWith(header);
     this.header = header;
+    const rest = turns();
+    for (const attention of page.attentions) {
+      await rest(); // what a long text's attentions were computed from takes a while to be decoded
+      if (turn !== this.turn) return;
+      attention.ready();
+    }
     this.bar.follow(page);
     const before = new Map([...this.main.children].map((each) => [each.id, each]));
     let last: Element | null = null;
@@ -94,8 +102,12 @@ export class View {
     }
     for (const left of before.values()) left.remove();
     this.guide.show(page, fresh);
-    for (const draw of page.themes) draw();
-    page.state.on(["theme"], () => void recoloured(page));
+    for (const draw of page.themes) {
+      await pause();
+      if (turn !== this.turn) return;
+      draw();
+    }
+    page.state.onChange(["theme"], () => void recoloured(page));
     if (fresh) this.follow(page);
     document.documentElement.dataset.ready = "yes";
     setTimeout(() => turn === this.turn && compared(page), 0);

@@ -7,6 +7,7 @@ import { figures } from "./core/numbers.ts";
 import { roving } from "./keyboard.ts";
 import { hex, signedColour, inkOn } from "./core/colour.ts";
 import { figure } from "./figure.ts";
+import { signedLegend } from "./legend.ts";
 import type { Attention } from "./core/attention.ts";
 import type { AblationEntry, OutputEntry } from "./core/payload.ts";
 import { grouped, nameOf } from "./glance.ts";
@@ -62,10 +63,7 @@ export function whatIf(page: Page, told: AblationEntry, { sequence }: OutputEntr
               "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`,
               onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }),
             },
-            total[n]
-              .toFixed(2)
-              .replace("-", "−")
-              .replace(/^−(0\.00)$/, "$1"),
+            printed(total[n], most),
           );
           settles.push(() => {
             button.style.background = hex(fill());
@@ -83,9 +81,11 @@ export function whatIf(page: Page, told: AblationEntry, { sequence }: OutputEntr
   }
   settles.push(roving(grid));
   const result = el("div", { class: "result" });
-  made.stage.append(grid, result);
+  const legend = el("div", { class: "wide" });
+  made.stage.append(grid, legend, result);
   const draw = () => {
     settles.forEach((each) => each());
+    legend.replaceChildren(signedLegend(most));
     const n = Number(state.get("off"));
     if (state.get("off") === "" || !told.heads[n]) {
       result.replaceChildren(el("p", { class: "note" }, "No head is switched off."));
@@ -137,4 +137,13 @@ export function whatIf(page: Page, told: AblationEntry, { sequence }: OutputEntr
   state.on(["off"], draw);
   page.onTheme(draw);
   return made.root;
+}
+
+/** A change with two decimals, or with two figures where all of them are small. */
+function printed(value: number, most: number): string {
+  if (most < 0.05) return figures(value, 2);
+  return value
+    .toFixed(2)
+    .replace("-", "−")
+    .replace(/^−(0\.00)$/, "$1");
 }

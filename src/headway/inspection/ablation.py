@@ -60,8 +60,10 @@ def head_effects(model: nn.Module, measure: Callable[[], float], *, instead: Ins
     """The change of `measure`, which runs the model, when each head is ablated: (H,) for each attention."""
     whole = measure()
     found: dict[str, Tensor] = {}
-    for point in taps(model):
-        if point.kind != "heads" or point.heads is None or f"{point.site}.out" not in {p.name for p in taps(model)}:
+    every = taps(model)
+    names = {point.name for point in every}
+    for point in every:
+        if point.kind != "heads" or point.heads is None or f"{point.site}.out" not in names:
             continue
         changes = []
         for head in range(point.heads):

@@ -162,6 +162,7 @@ class Bert(Model):
         pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
         return pooled
 
+    title = "BERT encoder"
     reads = frozenset({"tokens", "lengths", "segments"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
@@ -283,6 +284,7 @@ class BertPretraining(Model):
         """The token head's matrix (V, D) and bias."""
         return self.token_head.matrix(self.bert.embedding.weight), self.token_head.bias
 
+    title = "BERT"
     reads = frozenset({"tokens", "lengths", "segments"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

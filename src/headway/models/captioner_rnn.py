@@ -166,6 +166,7 @@ class CaptionerRnn(Model):
         """None: the position vectors are part of attention's keys and values, no block has them as input."""
         return None
 
+    title = "ConvNet with a recurrent decoder"
     reads = frozenset({"images", "tokens", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

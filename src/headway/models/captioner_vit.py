@@ -142,6 +142,7 @@ class CaptionerVit(TextDecoder):
         """The learned positions of the patches (T, D)."""
         return self.encoder.positions
 
+    title = "vision transformer with a decoder"
     reads = frozenset({"images", "tokens", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

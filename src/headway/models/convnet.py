@@ -79,6 +79,7 @@ class Convnet(Model):
         x: Tensor = self.blocks(self.stem(channels_last(images)).relu())
         return x.flatten(2).mT
 
+    title = "ConvNet"
     reads = frozenset({"images"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

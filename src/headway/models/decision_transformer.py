@@ -90,6 +90,7 @@ class Decision(Model):
 
     features = forward
 
+    title = "decision transformer"
     reads = frozenset({"returns", "states", "actions"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

@@ -102,6 +102,7 @@ class Deck(Model):
         logits: Tensor = self.head(hidden_BTD)
         return logits
 
+    title = "one-head transformer of the slides"
     reads = frozenset({"tokens", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

@@ -236,6 +236,7 @@ class Detr(Model):
         """The learned positions of the patches (T, D)."""
         return self.encoder.positions
 
+    title = "DETR, a detection transformer"
     reads = frozenset({"images"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

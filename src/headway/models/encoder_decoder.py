@@ -270,6 +270,7 @@ class EncoderDecoder(Model):
         """The states of a joint one."""
         return state.members()
 
+    title = "transformer encoder-decoder"
     reads = frozenset({"source", "tokens", "source_lengths", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

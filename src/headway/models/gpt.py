@@ -217,6 +217,7 @@ class Gpt(Model):
         """A copy of the state after the first `length` tokens."""
         return state.prefix(length, capacity)
 
+    title = "GPT, a transformer decoder"
     reads = frozenset({"tokens", "lengths", "documents"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

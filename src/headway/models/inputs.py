@@ -92,6 +92,7 @@ class TextSizes:
 class Model(nn.Module):
     """The base of all models: a network that can be called with `ModelInputs`."""
 
+    title: str = ""  # what people call it
     reads: frozenset[str] = frozenset()  # the fields of ModelInputs that `run` passes on
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

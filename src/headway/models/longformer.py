@@ -141,6 +141,7 @@ class Longformer(Model):
         pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
         return pooled
 
+    title = "Longformer encoder"
     reads = frozenset({"tokens", "lengths", "segments", "global_tokens"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
@@ -233,6 +234,7 @@ class LongformerMasked(Model):
         """The token head's matrix (V, D) and bias."""
         return self.token_head.matrix(self.longformer.embedding.weight), self.token_head.bias
 
+    title = "Longformer"
     reads = frozenset({"tokens", "lengths", "segments", "global_tokens"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

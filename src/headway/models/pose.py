@@ -154,6 +154,7 @@ class Pose(Model):
         """The learned positions of the patches (T, D)."""
         return self.encoder.positions
 
+    title = "vision transformer with heat maps"
     reads = frozenset({"images"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

@@ -85,6 +85,7 @@ class RecurrentEncoder(Model):
         vectors: Tensor = hidden_BTD
         return vectors
 
+    title = "recurrent encoder"
     reads = frozenset({"tokens", "lengths", "segments"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

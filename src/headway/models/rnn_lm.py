@@ -152,6 +152,7 @@ class RnnLm(Model):
         x, hidden = self.recurrent(x, hidden, lengths_B)
         return self.dropout(x), hidden
 
+    title = "recurrent language model"
     reads = frozenset({"tokens", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

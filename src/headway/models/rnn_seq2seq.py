@@ -239,6 +239,7 @@ class RnnSeq2Seq(Model):
             state = Seq2SeqState(hidden, context, state.source)
         return torch.cat(tops, 1), torch.cat(contexts, 1), state
 
+    title = "recurrent encoder-decoder"
     reads = frozenset({"source", "tokens", "source_lengths", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

@@ -89,6 +89,7 @@ class SpeechCtc(Model):
         """Frames (B, S, bands), padded on the right -> logits (B, T, V + 1)."""
         return self.read(self.encode(frames_BSM, lengths_B).vectors)
 
+    title = "transformer encoder with CTC"
     reads = frozenset({"frames", "frame_lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

@@ -99,6 +99,7 @@ class SpeechTransformer(TextDecoder):
         """Encode the sounds; the transcript is empty."""
         return DecoderState(self.decoder.empty_cache(capacity), self.encode(*frames_of(source)))
 
+    title = "transformer from sound to text"
     reads = frozenset({"frames", "tokens", "frame_lengths", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

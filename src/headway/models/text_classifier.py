@@ -109,6 +109,7 @@ class TextClassifier(Model):
         hidden = self.encoder(tokens_BT, lengths_B, segments_BT=segments_BT, global_BT=marked_BT)
         return hidden
 
+    title = "encoder with one output for a text"
     reads = frozenset({"tokens", "lengths"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

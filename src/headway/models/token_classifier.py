@@ -89,6 +89,7 @@ class TokenClassifier(Model):
             more["global_BT"] = first_T.expand(tokens_BT.shape)
         return self.encoder(tokens_BT, lengths_B, segments_BT=segments_BT, **more)  # type: ignore[no-any-return]
 
+    title = "encoder with an output for each token"
     reads = frozenset({"tokens", "lengths", "segments"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

@@ -148,6 +148,8 @@ class Steps:
 class Universal(EncoderDecoder):
     """Source and target prefix -> logits for each next target token; the number of steps is not part of the weights."""
 
+    title = "universal transformer"
+
     def __init__(self, config: UniversalConfig) -> None:
         super().__init__(config)
         self.offsets, self.steps = config.offsets, config.halting.steps

@@ -138,6 +138,7 @@ class VectorTransformerConfig:
 class VectorTransformer(Model):
     """Vectors (B, T, N) -> logits or numbers of each set (B, outputs), or of each element (B, T, outputs)."""
 
+    title = "transformer over vectors"
     reads = frozenset({"vectors", "lengths"})
 
     def __init__(self, config: VectorTransformerConfig) -> None:

@@ -211,6 +211,7 @@ class Vit(Model):
         """The learned positions of the tokens (T, D), the class token's first if there is one."""
         return self.positions
 
+    title = "vision transformer (ViT)"
     reads = frozenset({"images"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

@@ -169,6 +169,7 @@ class World(Model):
                 fresh = PolicyNetwork(self.reader, *judge.sizes)
                 judge.load_state_dict(fresh.state_dict())
 
+    title = "world model"
     reads = frozenset({"states", "actions", "ages"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:

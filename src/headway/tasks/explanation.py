@@ -55,6 +55,8 @@ class Output:
     label: str
     sequence: str | None  # None: one row, for the whole input
     targets: Sequence[int | None]
+    unit: str = "token"  # what each of V is
+    drawn: bool = False  # whether a text is written by drawing from these logits, place after place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

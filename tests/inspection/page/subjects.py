@@ -33,6 +33,7 @@ from headway.models import (
     SpeechCtcConfig,
     SpeechTransformerConfig,
     TextClassifierConfig,
+    TokenClassifierConfig,
     UniversalConfig,
     VitConfig,
     build_model,
@@ -51,6 +52,7 @@ from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling import Language
 from headway.tasks.masked_lm import Masked
 from headway.tasks.pose import PoseEstimation
+from headway.tasks.question_answering import QuestionAnswering
 from headway.tasks.text_classification import TextClassification
 from headway.tasks.transcription import Transcription
 from headway.tasks.translation import Translation
@@ -145,6 +147,15 @@ def text_classifier() -> Payload:
     return page_payload(pipeline_of(task, model, tokenizer, classes=("good", "bad")), LINE)
 
 
+def question_answerer() -> Payload:
+    tokenizer = words()
+    encoder = BertConfig(vocab=tokenizer.size, context=32, width=32, layers=2, heads=4, inner=32, pooler=False)
+    config = TokenClassifierConfig(encoder=encoder, classes=2)
+    task = QuestionAnswering(length=24, stride=8, question=8)
+    pipeline = pipeline_of(task, spread(build_model(config)), tokenizer, config=config)
+    return page_payload(pipeline, "the small cat sees a red house\tsees the cat a house")
+
+
 def pixels(size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.random.default_rng(3).integers(0, 255, (3, size, size)).astype(np.uint8)
 
@@ -237,6 +248,7 @@ KINDS: dict[str, Callable[[], Payload]] = {
     "deck": deck,
     "longformer": longformer,
     "text classifier": text_classifier,
+    "answers": question_answerer,
     "pose": pose,
     "objects": detector,
     "image": vit,

@@ -45,7 +45,8 @@ def test_the_pages_of_the_documents_hold_the_current_data():
     for name, made in kinds.items():
         kept, fresh = payload_of(ROOT / f"docs/pages/{name}.html"), made()
         assert kept["headway"] == VERSION, f"{name}: run `python web/pages.py RUNS`"
-        assert kept.keys() == fresh.keys()
+        lapse = {"time_lapse"} if name == "puppy" else set()  # the demo keeps looks while it trains
+        assert kept.keys() == fresh.keys() | lapse
         for part in ("attentions", "stacks"):
             assert kept[part][0].keys() == fresh[part][0].keys()
         assert kept["checks"]

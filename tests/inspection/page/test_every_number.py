@@ -449,7 +449,7 @@ TRUTHS: dict[str, Callable[..., Pairs]] = {
     r"(.+): the stream": the_stream,
     r"What (?:comes next|is written next|is written at this moment)": what_comes,
     r"What (?:might stand here|it is|each query finds)": what_comes,
-    r"Where the keypoint is: .+": what_comes,
+    r"Where the (?:keypoint is: .+|answer is)": what_comes,
     r"What a draw chooses from": what_comes,
     r"After each block": after_each_block,
     r"With one head switched off": head_off,

@@ -106,3 +106,24 @@ def test_vectors_are_read_by_keys(show):
     page.keyboard.press("ArrowUp")
     assert page.get_attribute(".token >> nth=3", "aria-pressed") == "true"
     assert page.evaluate("document.activeElement.tagName") == "CANVAS"
+
+
+def test_the_tools_of_a_section_are_one_stop_and_up_and_down_lead_from_figure_to_figure(show):
+    page = show(translation()).page
+    tools = page.locator("#story .tools button[tabindex='0']")
+    assert tools.count() == 1
+    tools.focus()
+    told = "document.activeElement.getAttribute('aria-label')"
+    assert page.evaluate(told) == "Save “From products to weights” as SVG"
+    page.keyboard.press("ArrowRight")
+    product, values = "One product, dimension by dimension", "Weighted values, added up"
+    for key, title in (("Down", product), ("Down", values), ("Down", values), ("Up", product)):
+        page.keyboard.press(f"Arrow{key}")
+        assert page.evaluate(told) == f"Save “{title}” as PNG"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate(told) == "Save “One product, dimension by dimension” as PNG"
+    page.evaluate("document.activeElement.closest('figure').hidden = true")  # a figure that has nothing to show
+    page.keyboard.press("Tab")
+    assert tools.count() == 1
+    assert tools.is_visible()

@@ -138,7 +138,7 @@ def test_the_lens_shows_every_place(width, show):
 def test_a_lens_that_is_cut_says_so(show):
     page = show(language(" ".join(f"word{n}" for n in range(60))), hash="#at.text=30").page
     figure = page.locator("figure", has_text="After each block")
-    assert "Places 7 to 54 of 60" in figure.inner_text()
+    assert "Places 19 to 42 of 60" in figure.inner_text()
 
 
 def test_what_is_left_out_is_said(show, monkeypatch):

@@ -1,12 +1,15 @@
 """How long the live page takes from a key to the probabilities, and from a head switched off to the difference.
 
-In CPU time of the server and of the page's main thread, one after the other, which a busy machine does not stretch.
+Measured twice: in CPU time of the server and of the page's main thread, which has too much in it (what is drawn
+afterwards, and the test's own part), and by the clock, which has other programs' turns in it. What it takes is at most
+the smaller one.
 """
 
 from __future__ import annotations
 
 import gc
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -62,16 +65,18 @@ def quiet(seen: Visit) -> None:
     seen.page.wait_for_timeout(300)
 
 
-def spent(seen: Visit, clock: Clock, act: str, argument: Any) -> float:
-    """What it takes until the page has what it asked for; with what it draws until the test sees that."""
+def spent(seen: Visit, clock: Clock, act: str, argument: Any) -> tuple[float, float]:
+    """CPU milliseconds until the page has what it asked for, and what it draws until that is seen; and by the clock."""
     quiet(seen)
     before = clock.now()
-    seen.page.evaluate(
-        f"""async (given) => {{ const root = document.documentElement, before = root.dataset.looked; ({act})(given);
-        while (root.dataset.looked === before) await new Promise(requestAnimationFrame); }}""",
+    by_clock: float = seen.page.evaluate(
+        f"""async (given) => {{ const root = document.documentElement, before = root.dataset.looked,
+        from = performance.now(); ({act})(given);
+        while (root.dataset.looked === before) await new Promise(requestAnimationFrame);
+        return performance.now() - from; }}""",
         argument,
     )
-    return clock.now() - before
+    return clock.now() - before, by_clock
 
 
 def texts(told: list[str], turn: int) -> list[str]:
@@ -91,14 +96,12 @@ def test_a_key_stroke_and_a_head_off_are_quick(made: Callable[[], Pipeline], bro
     clock, told = Clock(seen.page), LINE.split()
     typing = """(text) => { const input = document.getElementById("live-input"); input.value = text;
         input.dispatchEvent(new Event("input")); }"""
-    rounds = [
-        sorted(
-            look + min(150, max(20, look / 2))  # with the pause in front of it
-            for look in (spent(seen, clock, typing, text) for text in texts(told, turn))
-        )
-        for turn in range(4)
-    ][1:]  # the first compiles
-    keys = min(rounds, key=percentile95)  # what other programs take from the caches is not the page's
+    rounds = [[spent(seen, clock, typing, text) for text in texts(told, turn)] for turn in range(4)][
+        1:
+    ]  # the first compiles
+    cpu = [sorted(look + min(150, max(20, look / 2)) for look, _ in each) for each in rounds]  # with the pause in front
+    by_clock = min((sorted(each for _, each in turn) for turn in rounds), key=percentile95)
+    keys = min(cpu, key=percentile95)  # what other programs take from the caches is not the page's
     p95 = percentile95(keys)
     seen.page.click("#live-off")
     part = "decoder.layers.1.cross" if made is translator else "layers.1.self"
@@ -108,9 +111,11 @@ def test_a_key_stroke_and_a_head_off_are_quick(made: Callable[[], Pipeline], bro
     for n in range(8):  # on and off again, each is a look
         taken = spent(seen, clock, switch, [part, str(n // 2)])
         off += [taken] if n % 2 == 0 else []
-    print(f"key to probabilities: p50 {statistics.median(keys):.0f}, p95 {p95:.0f} ms; "
-          f"head off: median {statistics.median(off):.0f} ms")  # fmt: skip
-    assert p95 <= KEY
-    assert statistics.median(off) <= OFF
+    off_cpu, off_clock = (statistics.median(each) for each in zip(*off, strict=True))
+    print(f"key to probabilities: p50 {statistics.median(keys):.0f}, p95 {p95:.0f} ms of CPU time; by the clock "
+          f"p50 {statistics.median(by_clock):.0f}, p95 {percentile95(by_clock):.0f} ms; head off: median "
+          f"{off_cpu:.0f} ms of CPU time, {off_clock:.0f} by the clock; load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    assert min(p95, percentile95(by_clock)) <= KEY
+    assert min(off_cpu, off_clock) <= OFF
     assert not seen.faults
     seen.page.context.close()

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -160,6 +161,72 @@ def test_a_dashboard_grows_while_a_run_trains_and_opens_it(browser, port, folder
     assert not barriers(page)
     assert not faults
     page.context.close()
+
+
+SOURCE = "3 1 2"
+LOOKED = """(n) => Number(document.documentElement.dataset.looked ?? 0) >= n
+    && document.querySelector('.badge.good') !== null"""
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory) -> Path:
+    """A run of a translation model, which has most figures, with looks over training and two checkpoints."""
+    place = tmp_path_factory.mktemp("translator")
+    changes = {**STEPS, "train.keep_looks": SOURCE}
+    train_run(TINY["translation"].config(place / "cache", changes), place / "runs/reverse")
+    return place / "runs"
+
+
+def everything(page: Any) -> None:
+    """Open all that a live page can have open: training, a second model, parts switched off, numbers followed."""
+    act = """([name, value]) => { const node = document.querySelector(name); if (value === null) return node.click();
+        node.value = value; node.dispatchEvent(new Event("input")); node.dispatchEvent(new Event("change")); }"""
+    page.evaluate(act, ["#live-input", SOURCE])
+    until(page, LOOKED, 1)
+    until(page, "() => document.querySelector('#training figure') !== null")
+    other = "[...document.querySelectorAll('#live-beside option')].find(each => /step 3/.test(each.textContent)).value"
+    page.evaluate(act, ["#live-beside", page.evaluate(other)])
+    until(page, LOOKED, 2)
+    page.evaluate(act, ["#live-off", None])
+    page.evaluate(act, [".panel .map [data-part$=cross][data-head]", None])
+    until(page, LOOKED, 3)
+    page.evaluate("document.querySelectorAll('.panel details').forEach(each => { each.open = true; })")
+    for name in ("component", "logit"):
+        page.evaluate(act, [f"[data-figure={name}] .tab", None])
+        until(page, f"() => document.querySelector('[data-figure={name}] svg') !== null")
+    for part in ("#training", "#beside", "#change, .panel .figure"):
+        assert page.evaluate("(part) => document.querySelector(part) !== null", part), part
+    until(page, "() => !document.documentElement.dataset.late")
+
+
+def with_all_open(page: Any) -> None:
+    """At most sixty stops of the tab key, each with a name, and no barrier."""
+    until(page, "() => document.getElementById('live-input') !== null")
+    everything(page)
+    assert not barriers(page)
+    found = stops(page)
+    assert all(found)
+    assert len(found) <= 60, "\n".join(found)
+
+
+def address_of(port: int, run: Path) -> str:
+    return f"http://{HOST}:{port}/?run={quote(str(run))}#key={KEY}"
+
+
+def test_with_all_open_a_live_page_has_few_stops_and_no_barrier(browser, translator):
+    with served(LiveRuns(None, Board([translator]))) as port:
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = context.new_page()
+        page.goto(address_of(port, translator / "reverse"))
+        with_all_open(page)
+        context.close()
+
+
+def test_with_all_open_in_firefox(firefox, translator):
+    with served(LiveRuns(None, Board([translator]))) as port:
+        page = firefox.open(address_of(port, translator / "reverse"), width=1440)
+        with_all_open(page)
+        page.close()
 
 
 @pytest.mark.parametrize("width", [1440, 1024, 390])

@@ -84,6 +84,8 @@ export interface OutputEntry {
   label: string;
   sequence: string | null;
   size: number;
+  unit: string; // what there are probabilities of: "token", "class"
+  drawn: boolean; // whether a text is written by drawing from them
   words: Record<string, string>;
   ids: number[][];
   logits: string;

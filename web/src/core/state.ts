@@ -39,9 +39,14 @@ export class State {
     return this.values[key];
   }
 
-  /** Call `draw` whenever one of these keys changes, and once now. */
-  on(keys: Key[], draw: () => void): void {
+  /** Call `draw` whenever one of these keys changes. */
+  onChange(keys: Key[], draw: () => void): void {
     this.listeners.push({ keys, draw });
+  }
+
+  /** The same, and once now. */
+  on(keys: Key[], draw: () => void): void {
+    this.onChange(keys, draw);
     draw();
   }
 

@@ -16,7 +16,11 @@ export interface Open {
   (name: string | null | undefined): Tensor | null;
 }
 
+/** What browsers since 2025 do themselves, ten times as fast. */
+const decoder = Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> };
+
 function bytesOf(text: string): Uint8Array<ArrayBuffer> {
+  if (decoder.fromBase64) return decoder.fromBase64(text);
   const raw = atob(text),
     bytes = new Uint8Array(raw.length);
   for (let n = 0; n < raw.length; n++) bytes[n] = raw.charCodeAt(n);
@@ -26,8 +30,10 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 /** Whole numbers times their row's scale. */
 function scaled(whole: Int8Array | Int16Array, factors: Float32Array, width: number): Float32Array {
   const out = new Float32Array(whole.length);
-  for (let row = 0, n = 0; row < factors.length; row++)
-    for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
+  for (let row = 0, n = 0; row < factors.length; row++) {
+    const factor = factors[row];
+    for (const end = n + width; n < end; n++) out[n] = whole[n] * factor;
+  }
   return out;
 }
 

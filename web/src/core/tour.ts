@@ -117,7 +117,7 @@ export const STOPS: Record<string, Stop> = {
     title: "The model",
     at: "model",
     text: ({ payload }) =>
-      `${payload.model} has ${payload.parameters.toLocaleString("en")} parameters. Its map shows every layer in the order in which it runs: attention mixes the tokens, and a network works on each token alone.`,
+      `This model (${payload.model}) has ${payload.parameters.toLocaleString("en")} parameters. Its map shows every layer in the order in which it runs: attention mixes the tokens, and a network works on each token alone.`,
     question: ({ payload }) => {
       const heads = payload.map
         .flatMap(({ layers }) => layers.flatMap(({ parts }) => parts))
@@ -561,7 +561,7 @@ export const STOPS: Record<string, Stop> = {
   },
   lens: {
     title: "The prediction forms block by block",
-    at: "output/lens",
+    at: "stream/lens",
     text: (run) => {
       const found = outputAt(run);
       return found

@@ -117,7 +117,7 @@ def _numbers(looks: Sequence[AttentionRecord], tensors: PageTensors) -> dict[str
         "others": None,
     }
     if first.mask is not None:
-        allowed = first.mask.dense(queries, keys, q.device)[0]
+        allowed = first.mask.dense(queries, keys, q.device)[0].expand(-1, queries, keys)  # one row may stand for all
         entry |= {"mask": tensors.bits(allowed), "mask_words": describe_mask(first.mask)}
     if first.global_tokens is not None:  # Longformer's global tokens have projections of their own
         parts = {part: tensors.exact(getattr(first.global_tokens, part)[0]) for part in "qkv"}
@@ -169,7 +169,6 @@ def describe_mask(mask: Mask) -> str:
     words = MASK_WORDS.get(type(mask), type(mask).__name__.lower())
     if isinstance(mask, Window):
         ahead = mask.left if mask.right is None else mask.right
-        words = f"{mask.left} tokens back and {ahead} ahead" + (
-            f", steps of {mask.dilation}" if mask.dilation != 1 else ""
-        )
+        steps = f", steps of {mask.dilation}" if mask.dilation != 1 else ""
+        words = f"{mask.left} tokens back and {ahead} ahead{steps}" if mask.left or ahead else "itself alone"
     return words

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from headway.inspection.page.record import ForwardRecord
 from headway.inspection.page.tensors import PageTensors
-from headway.inspection.tap_names import taps
 from headway.nn.block import Block
 from headway.nn.norms import FeatureLayerNorm, FeatureRMSNorm
 
@@ -21,7 +20,7 @@ def block_steps(recording: ForwardRecord, prefix: str, tensors: PageTensors, roo
     Each has the part, its output (T, D), and in a post-norm block the norm. None where a page cannot follow: a block
     that is shared, normalises over a batch or adds nothing, a large page, or no room for so many characters.
     """
-    point = next((p for p in taps(recording.model) if p.name == f"{prefix}.residual"), None)
+    point = next((p for p in recording.every if p.name == f"{prefix}.residual"), None)
     entered = recording.value(f"{prefix}.input")
     if point is None or entered is None or tensors.precision != "float32":
         return None

@@ -30,7 +30,9 @@ def output_entry(logits_TV: Tensor, output: Output, tensors: PageTensors) -> dic
         "logits": tensors.full(best),
         "shares": tensors.full(logits.softmax(-1).gather(-1, ids)),  # the badge compares the page's softmax with it
         "normaliser": tensors.full(logits.logsumexp(-1)),
-        "whole": _whole(logits, tensors),
+        "unit": output.unit,
+        "drawn": output.drawn,
+        "whole": _whole(logits, tensors) if output.drawn else None,
         "targets": list(output.targets),
         "target_logits": tensors.full(target_logits),
         "ranks": (logits > target_logits.unsqueeze(-1)).sum(-1).add(1).tolist(),

@@ -30,7 +30,7 @@ from headway.inspection.rollout import rollout
 from headway.tasks.base import Pipeline
 from headway.tasks.explanation import Explanation
 
-VERSION = 3
+VERSION = 4
 FILE_BYTES = 15_000_000  # the largest file
 STREAMS = 0.3  # of the room beside all other parts, at most, for the vectors of the stream
 EXACT = 1_200_000  # numbers in queries, keys and values up to which a page keeps all 32 bits: 5 MB
@@ -171,7 +171,7 @@ def _facts(model: nn.Module, explanation: Explanation, run: RunFacts, logits: Te
         "task": run.task,
         "data": run.data,
         "score": run.score,
-        "model": type(model).__name__,
+        "model": getattr(model, "title", "") or type(model).__name__,
         "parameters": sum(p.numel() for p in model.parameters()),
         "steps": list(run.steps),
         "given": given,

@@ -24,6 +24,7 @@ class ForwardRecord:
     """Attention calls by site, and the values at the other taps; of a batch, the first text."""
 
     model: nn.Module
+    every: list[TapPoint]  # all taps of the model
     attention: dict[str, list[AttentionRecord]] = field(
         default_factory=dict
     )  # by site; several where a decoder attends stepwise
@@ -42,7 +43,7 @@ class ForwardRecord:
 
     def holder(self, stack: str) -> nn.Module:
         """The module that holds a stack's blocks."""
-        (point,) = (p for p in taps(self.model) if p.kind == "embedding" and p.stack == stack)
+        (point,) = (p for p in self.every if p.kind == "embedding" and p.stack == stack)
         return self.model.get_submodule(point.module)
 
     def add(self, point: TapPoint, look: AttentionRecord, use: int) -> None:
@@ -55,10 +56,10 @@ class ForwardRecord:
 @contextmanager
 def record_forward(model: nn.Module) -> Iterator[ForwardRecord]:
     """Record what the model computes while the context is open, without changing it."""
-    recording, every = ForwardRecord(model), taps(model)
-    kinds = sorted({point.kind for point in every} & set(STREAM))
+    recording = ForwardRecord(model, taps(model))
+    kinds = sorted({point.kind for point in recording.every} & set(STREAM))
     with ExitStack() as stack:
-        for point in every:
+        for point in recording.every:
             if point.where == "attention" and point.kind == "q":
                 _observe_attention(recording, point, stack)
             if point.kind == "embedding":

@@ -202,7 +202,9 @@ class CaptioningPipeline(Pipeline, Captions):
             forward=forward,
             reads={"encoder": encoder, "decoder": decoder, "attention": decoder},
             sequences={PATCHES: patches, WORDS: words},
-            output=Output(name=tokenizer.display, label="What is written next", sequence=WORDS, targets=written),
+            output=Output(
+                name=tokenizer.display, label="What is written next", sequence=WORDS, targets=written, drawn=True
+            ),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=config.mean),
             trace=trace,
         )

@@ -95,7 +95,9 @@ class DecisionPipeline(Pipeline, Plays):
                 TOKENS: {"label": "Returns to go (R), states (s), actions (a)", "tokens": names, "start": 1},
                 STATES: states,
             },
-            output=Output(name=lambda n: f"action {n}", label="What is done next", sequence=STATES, targets=done),
+            output=Output(
+                name=lambda n: f"action {n}", label="What is done next", sequence=STATES, targets=done, unit="action"
+            ),
         )
 
     @torch.no_grad()

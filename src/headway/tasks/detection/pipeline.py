@@ -202,6 +202,7 @@ class DetectionPipeline(Pipeline, Detects):
                 label="What each query finds",
                 sequence=QUERIES,
                 targets=[None] * count,
+                unit="class",
             ),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=MEAN),
         )

@@ -153,6 +153,8 @@ class ImagePipeline(Pipeline, Classifies):
             said=lambda logits: likeliest(logits.softmax(-1), self.classes, 1)[0][0][0],
             reads={"": StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
             sequences={PATCHES: patch_sequence(model.grid, own=own, label=label)},
-            output=Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None]),
+            output=Output(
+                name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None], unit="class"
+            ),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=self.config.mean, rollout=True),
         )

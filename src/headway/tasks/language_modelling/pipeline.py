@@ -283,7 +283,9 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             forward=lambda: self.model(tokens_1T)[0],
             reads={"": StackDescription(label="Decoder", sequence=TEXT)},
             sequences={TEXT: token_sequence(tokenizer, ids)},
-            output=Output(name=tokenizer.display, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
+            output=Output(
+                name=tokenizer.display, label="What comes next", sequence=TEXT, targets=[*ids[1:], None], drawn=True
+            ),
             tables={} if vectors is None else {TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)},
             trace=trace,
         )

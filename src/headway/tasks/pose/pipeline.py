@@ -138,7 +138,13 @@ class PosePipeline(Pipeline, EstimatesPose):
             forward=lambda: self.heat_maps(pixels)[0].clamp(min=TINY).log().flatten(1),
             reads={"encoder": StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
             sequences={PATCHES: patches, KEYPOINT_SEQUENCE: keypoints},
-            output=Output(name=self._cell_name, label=label, sequence=KEYPOINT_SEQUENCE, targets=[None] * len(names)),
+            output=Output(
+                name=self._cell_name,
+                label=label,
+                sequence=KEYPOINT_SEQUENCE,
+                targets=[None] * len(names),
+                unit="place",
+            ),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=MEAN, rollout=True),
         )
 

@@ -148,6 +148,7 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
                 label="Where the answer is",
                 sequence=PLACES,
                 targets=[None, None],
+                unit="place",
             ),
             tables={TEXT: embedding_table(self.model, self.tokenizer, ids)},
         )

@@ -167,7 +167,11 @@ class TaggingPipeline(Pipeline, Tags):
             reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
             sequences={TEXT: token_sequence(self.tokenizer, ids, start=begins[0])},
             output=Output(
-                name=lambda index: self.classes[index], label="Its tag", sequence=TEXT, targets=[None] * len(ids)
+                name=lambda index: self.classes[index],
+                label="Its tag",
+                sequence=TEXT,
+                targets=[None] * len(ids),
+                unit="tag",
             ),
             tables={TEXT: embedding_table(self.model, self.tokenizer, ids)},
         )

@@ -214,4 +214,6 @@ class TextClassificationPipeline(Pipeline, Classifies):
 
         if not self.objective.shows_classes:
             return None
-        return Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None])
+        return Output(
+            name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None], unit="class"
+        )

@@ -82,7 +82,7 @@ def _written(
             "decoder": StackDescription(label="Decoder", sequence=TEXT, memory=MOMENTS),
         },
         sequences={MOMENTS: sequence, TEXT: words},
-        output=Output(name=tokenizer.display, label="What is written next", sequence=TEXT, targets=written),
+        output=Output(name=tokenizer.display, label="What is written next", sequence=TEXT, targets=written, drawn=True),
         image=image,
         trace=trace,
     )

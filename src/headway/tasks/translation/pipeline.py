@@ -375,7 +375,9 @@ class TranslationPipeline(Pipeline, TranslationCalls, Scores):
             forward=forward,
             reads={"encoder": encoder, "decoder": decoder, "attention": decoder},
             sequences=sequences,
-            output=Output(name=writer.display, label="What is written next", sequence=TARGET, targets=targets),
+            output=Output(
+                name=writer.display, label="What is written next", sequence=TARGET, targets=targets, drawn=True
+            ),
             tables={
                 SOURCE: EmbeddingTable(ids=source, vectors=self._embedding("source"), tokenizer=reader),
                 TARGET: EmbeddingTable(ids=read, vectors=self._embedding("target"), tokenizer=writer),

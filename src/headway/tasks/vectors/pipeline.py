@@ -190,6 +190,7 @@ class VectorsPipeline(Pipeline, Classifies):
                 label=label,
                 sequence=ELEMENTS if by_element else None,
                 targets=targets,
+                unit="class",
             ),
         )
 

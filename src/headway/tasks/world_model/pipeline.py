@@ -105,7 +105,9 @@ class WorldPipeline(Pipeline, Plays):
         if world.reader.next_logits(world(before, actions, ages)) is not None:
             targets = [int(each) for each in after[0].flatten()]
             label = "What is observed next"
-            output = Output(name=lambda index: f"state {index}", label=label, sequence=STEPS, targets=targets)
+            output = Output(
+                name=lambda index: f"state {index}", label=label, sequence=STEPS, targets=targets, unit="state"
+            )
         return Explanation(
             kind="world",
             given=f"{self.training.name}, seed {seed}",
