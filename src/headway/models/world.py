@@ -126,12 +126,13 @@ class World(Model):
         return torch.where((span > 0) & span.isfinite(), UNIT * span, 1.0)
 
     def rewarded(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """The expected reward, and the logit of an end: (…) each.
+        """The expected reward, and the logit of an end: (…) each. What is hardly likely is settled, as in observations.
 
         A reward beyond all that were collected is not believed: a policy would seek it, and find nothing there.
         """
         any_reward, reward, end = self.outcomes(h, after)
-        return any_reward.sigmoid() * reward.clamp(*self.bounds), end
+        settled = self.reader.settled
+        return settled(any_reward).sigmoid() * reward.clamp(*self.bounds), settled(end)
 
     def start(self, capacity: int) -> KVCache:
         """An empty cache for this many steps."""
