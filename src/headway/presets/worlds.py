@@ -72,7 +72,7 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores."""
     task = WorldModel(
         view=Grid(),
-        collect=(4000, 1500, 1500),
+        collect=(4000, 1000, 1000, 1000),
         round=Round(world=300, act=320),
         learner=ProximalPolicy(),
         length=8,
@@ -81,6 +81,7 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
         context=1,
         discount=0.9,
         entropy=0.01,
+        final_policy="tried",  # of a newer one's way the model may have seen nothing, and imagines another reward
         restart_policy=True,  # what it does by habit in the first round's model it would never leave again
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
