@@ -76,6 +76,7 @@ PICTURES = f"{FEW_STEPS}--train.batch_tokens 4 --train.device cpu --train.compil
 
 ACTING = (
     "world-frozenlake", "world-cartpole", "world-minigrid", "world-minigrid-pixels", "world-tmaze", "decision-cartpole",
+    "world-tmaze-pixels", "world-tmaze-pixels --model.actor_reads observation --out runs/forgetful-pixels",
     "world-cartpole --data Acrobot-v1 --out runs/acrobot", "world-cartpole --train.seed 3",
     "world-tmaze --model.actor_reads observation --out runs/forgetful",
     "decision-cartpole --data runs/world-cartpole --out runs/of-world",
@@ -86,6 +87,7 @@ ACTING = (
 PLAYED = (
     "headway play runs/world-cartpole --episodes 100", "headway play runs/world-cartpole --render both.gif",
     "headway play runs/decision-cartpole", "headway evaluate runs/world-cartpole", "headway play runs/world-tmaze",
+    "headway play runs/world-tmaze-pixels",
     "headway play runs/decision-cartpole runs/best-tenth --plot asked.png",
     "headway play runs/asked/seed-* runs/best/seed-* --plot decision-cartpole.png",
     "headway play runs/asked/seed-* --plot asked.svg",
@@ -472,6 +474,7 @@ NOT_RUN = {
     "headway completion bash > ~/.local/share/bash-completion/completions/headway": "the same",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
+    "headway bench world --data world-tmaze": "ten trainings; tests/bench/test_benches.py does at a small size",
     "headway bench capture": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench checkpoint-save": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench decode-gpu": "needs a GPU",

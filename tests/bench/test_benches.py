@@ -21,6 +21,7 @@ from headway.bench import (
     train_text,
     vit_cpu,
     vit_gpu,
+    world,
 )
 from headway.bench.result import BenchReport, Result
 from headway.cli import main
@@ -185,3 +186,26 @@ def test_starting(monkeypatch, tmp_path):
 def test_a_contender_that_fails_is_an_error():
     with pytest.raises(ConfigError, match="exit code 3"):
         start_up._started(["-c", "raise SystemExit(3)"])
+
+
+def test_worlds_over_seeds_against_q_learning(capsys, monkeypatch):
+    pytest.importorskip("gymnasium")
+    monkeypatch.setattr("headway.tasks.world_model.q_learning.UPDATES", 20)
+    changes = {
+        "task.collect": (60,), "task.round.world": 2, "task.round.act": 1, "train.steps": 3, "train.batch_tokens": 32,
+        "train.device": "cpu", "model.width": 16, "model.layers": 1,
+    }  # fmt: skip
+    sizes = world.WorldSizes(changes=changes, seeds=2, beside=1, episodes=3)
+    told: list[tuple[str, int, int]] = []
+    values = world.run(Options(told=lambda *each: told.append(each)), sizes).to_json()
+    assert values["interquartile_mean_low"] <= values["interquartile_mean"] <= values["interquartile_mean_high"]
+    assert 0 <= values["probability_of_improvement"] <= 1
+    assert {"return_0", "return_1", "online_probability_of_improvement"} <= set(values)
+    assert told == [("training", 3, 6), ("training", 6, 6)]
+    monkeypatch.setattr(world, "SIZES", sizes)
+    assert main(["bench", "world"]) == 0
+    shown = capsys.readouterr().out
+    assert "probability of improvement over Q-learning" in shown
+    assert "times as fast" not in shown
+    with pytest.raises(ConfigError, match="gpt-char is a language model, allowed: world models"):
+        world.run(Options(data="gpt-char"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -59,6 +60,19 @@ def test_next_states_are_drawn_not_averaged():
     torch.testing.assert_close(counted, chances, atol=0.02, rtol=0)
     sure = build_model(replace(LAKE, observation=Tokens(levels=5, least=0.999)))
     assert (sure.reader.draw(h, h) == sure.reader.logits(h).argmax(-1)).all()
+
+
+def test_hardly_likely_rewards_and_ends_are_not_imagined():
+    """Found on MiniGrid: a reward of 0.955 that always comes had a probability of 0.991, and was imagined as 0.946."""
+    observation = Tokens(parts=6, levels=4, least=0.02)
+    for config, said in ((replace(GRID, observation=observation), [1.0, 0.0]), (GRID, [0.991, 0.009])):
+        model = build_model(config).eval()
+        with torch.no_grad():
+            for part in model.outcome.parameters():
+                part.zero_()
+            model.outcome[-1].bias.copy_(torch.tensor([math.log(0.991 / 0.009), 1.0, -math.log(0.991 / 0.009)]))
+            reward, end = model.rewarded(torch.zeros(1, 16), torch.zeros(1, 6, dtype=torch.long))
+        assert [reward.item(), end.sigmoid().item()] == pytest.approx(said, abs=1e-5)
 
 
 def test_measuring_numbers_anew_changes_nothing():

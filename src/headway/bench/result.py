@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+
+from headway.tasks.report import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class BenchReport:
 
     results: list[Result]
     figures: dict[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)  # figures as people read them, in place of `figures`
+    tables: Sequence[Section] = ()
 
     def to_json(self) -> dict[str, float]:
         """The flat object that `headway bench --json` prints."""
@@ -36,12 +40,16 @@ class BenchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of `headway bench`: data other than the generated, and the Python of each peer's environment."""
+    """Options of `headway bench`: data other than the generated, and the Python of each peer's environment.
+
+    `told` gets what a benchmark is doing, how much of it is done, and of how much.
+    """
 
     data: str | None = None
     source: str = "en"
     target: str = "de"
     peers: Mapping[str, str] = field(default_factory=dict)
+    told: Callable[[str, int, int], None] = lambda what, done, total: None
 
 
 def compare(

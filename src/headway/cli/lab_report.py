@@ -12,12 +12,12 @@ from typing import Any
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from headway.cli import render as show
 from headway.cli.console import SafeConsole
+from headway.cli.progress import plain_bar, share_bar
 from headway.cli.terminal import tell
 from headway.errors import VerificationError
 from headway.labs.course import LabRecord
@@ -151,20 +151,14 @@ def prints_on_stderr(wanted: bool) -> Iterator[None]:
 @contextmanager
 def bar(title: str) -> Iterator[None]:
     """A bar on stderr while a lab runs, moved by what the lab tells."""
-    with _bar(transient=True) as made:
-        task = made.add_task(title, total=None)
-
-        def tell_progress(what: str, done: int, total: int) -> None:
-            made.update(task, description=f"{title}: {what}", completed=done, total=total)
-
-        with observed_progress(tell_progress):
-            yield
+    with share_bar(title) as tell_progress, observed_progress(tell_progress):
+        yield
 
 
 @contextmanager
 def course_bar(total: int) -> Iterator[Callable[[Lab[Any], LabRecord | None], None]]:
     """A bar of the whole course; call what it gives before and after each lab. In a log, a line for each lab."""
-    with _bar(transient=True) as made:
+    with plain_bar() as made:
         task = made.add_task("course", total=total)
 
         def told(lab: Lab[Any], record: LabRecord | None) -> None:
@@ -181,12 +175,6 @@ def course_bar(total: int) -> Iterator[Callable[[Lab[Any], LabRecord | None], No
 
         with observed_progress(tell_progress):
             yield told
-
-
-def _bar(*, transient: bool) -> Progress:
-    console = SafeConsole(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=transient, disable=not console.is_interactive)
 
 
 def _table(table: LabTable, width: int) -> Group:

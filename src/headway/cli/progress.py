@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 from headway.cli.console import SafeConsole
@@ -24,6 +24,25 @@ SOON = 3.0  # seconds, and FIRST_STEPS steps, after which the time is estimated
 FIRST_STEPS = 6  # the first one is slower and does not count
 RECENT = 50  # steps by whose median the time is estimated
 SAMPLE = 100  # characters of a sample on a line of a log
+
+
+def plain_bar() -> Progress:
+    """A description, a bar and the time gone, on stderr; nothing where that is no terminal."""
+    console = SafeConsole(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_interactive)
+
+
+@contextmanager
+def share_bar(title: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar that is moved by calling what it gives: what is done at the moment, how much of it, and of how much."""
+    with plain_bar() as made:
+        task = made.add_task(title, total=None)
+
+        def told(what: str, done: int, total: int) -> None:
+            made.update(task, description=f"{title}: {what}", completed=done, total=total)
+
+        yield told
 
 
 class TrainingBar:

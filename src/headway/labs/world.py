@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.config import override, positive
-from headway.labs import world_seeds
 from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, progress
 from headway.plots import lab_figures as draw
+from headway.presets import preset
 from headway.runs.config import RunConfig
+from headway.runs.seeds import seed_configs, train_and_play
 from headway.tasks.world_model.comparison import WorldComparison
 
 # The least return of a run; FrozenLake's optimum is 0.744, MiniGrid's 0.955, the T-maze's 1, and CartPole ends at 500.
@@ -29,6 +30,7 @@ BOUNDS = {
     "world-minigrid": 0.93,
     "world-minigrid-pixels": 0.93,
     "world-tmaze": 0.90,
+    "world-tmaze-pixels": 0.90,
 }
 QUICK = {"task.collect": (12000, 8000), "task.round.world": 350, "task.round.act": 30, "train.steps": 760}
 QUICK_BOUND, QUICK_EPISODES = 0.25, 200  # a random policy earns 0.014
@@ -38,7 +40,7 @@ QUICK_BOUND, QUICK_EPISODES = 0.25, 200  # a random policy earns 0.014
 class WorldParameters:
     """Which world, how many runs, how they are played."""
 
-    preset: str = "world-frozenlake"  # or world-cartpole, world-minigrid, world-minigrid-pixels, world-tmaze
+    preset: str = "world-frozenlake"  # or world-cartpole, world-minigrid, world-tmaze, the latter two also with -pixels
     repeats: int = 1  # runs, with seeds from --seed on
     beside: int = 2  # runs at a time
     episodes: int = 500  # fresh ones that a run plays
@@ -57,7 +59,7 @@ def configs_of(parameters: WorldParameters, seed: int, quick: bool) -> dict[int,
         key, _, value = setting.partition("=")
         changes[key] = value
     seeds = range(seed, seed + (1 if quick else parameters.repeats))
-    found = world_seeds.run_configs(parameters.preset, seeds, changes)
+    found = seed_configs(parameters.preset, preset(parameters.preset).recipe(), seeds, changes)
     return {each: override(config, QUICK) for each, config in found.items()} if quick else found
 
 
@@ -67,13 +69,14 @@ def run(parameters: WorldParameters, seed: int, quick: bool) -> LabOutcome:
     steps = sum(config.train.steps for config in configs.values())
     with ExitStack() as stack:
         folder = Path(parameters.runs or stack.enter_context(tempfile.TemporaryDirectory()))
-        found = world_seeds.train_and_play(
+        played = train_and_play(
             configs,
             folder,
             beside=parameters.beside,
             episodes=QUICK_EPISODES if quick else parameters.episodes,
             told=lambda done: progress("training", done, steps),
         )
+    found = WorldComparison(played)
     bound = QUICK_BOUND if quick else BOUNDS.get(parameters.preset, math.nan)
     return LabOutcome(
         tables=[_scores(found, parameters.preset), _aggregates(found)],

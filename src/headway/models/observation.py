@@ -22,7 +22,7 @@ class Tokens:
 
     parts: int = 1  # whole numbers in an observation; the data sets it
     levels: int  # values each of them can have; the data sets it
-    least: float = 0.0  # values less likely than this share of the likeliest are never sampled
+    least: float = 0.0  # values less likely than this share of the likeliest are never sampled, nor rewards and ends
 
     def __post_init__(self) -> None:
         positive("model.observation.parts", self.parts)
@@ -57,7 +57,7 @@ class Codes:
     levels: int = 32  # codes in the codebook
     inner: int = 128  # of the encoder and the decoder
     commitment: float = 0.25  # the weight of the loss that draws the encoder's output to its code
-    least: float = 0.02  # codes less likely than this share of the likeliest are never sampled
+    least: float = 0.02  # codes less likely than this share of the likeliest are never sampled, nor rewards and ends
 
     def __post_init__(self) -> None:
         for name in ("image", "patch", "levels", "inner"):
@@ -136,6 +136,12 @@ class TokenReader(nn.Module):
             floor = logits.amax(-1, keepdim=True) + math.log(self.least)
             logits = logits.masked_fill(logits < floor, -torch.inf)
         return logits.softmax(-1)
+
+    def settled(self, logit: Tensor) -> Tensor:
+        """The logit of what happens or does not (…): infinite where one of the two is below `least` of the other."""
+        if self.least:
+            logit = torch.where(logit.abs() > -math.log(self.least), logit.sign() * torch.inf, logit)
+        return logit
 
     def wrong(self, guess: Tensor, real: Tensor) -> Tensor:
         """The share of parts that differ (…)."""
@@ -229,6 +235,10 @@ class NumberReader(nn.Module):
         """A next state (…, N)."""
         mean, spread = self._moved(h)
         return before + self.moves * (mean + spread.exp() * torch.randn_like(mean))
+
+    def settled(self, logit: Tensor) -> Tensor:
+        """The logit of what happens or does not (…): as it is."""
+        return logit
 
     def wrong(self, guess: Tensor, real: Tensor) -> Tensor:
         """The mean squared error in units of the states' variance (…)."""

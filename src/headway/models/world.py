@@ -24,6 +24,7 @@ from headway.nn.positions import Rotary
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Offset, Window
 
+UNIT = 0.1  # share of the range of rewards in which their errors are counted
 CLOCK = 2.0  # the clock's spread over an episode, in each feature: of one step it is a hundredth, and must be seen
 
 
@@ -115,13 +116,23 @@ class World(Model):
         any_reward, reward, end = self.outcome(torch.cat([h, self.reader.embed(after)], -1)).unbind(-1)
         return any_reward, reward, end
 
+    @property
+    def reward_unit(self) -> Tensor:
+        """In what errors of rewards are counted: a tenth of the range of those collected, or 1 where all are alike.
+
+        Beside the loss of an observation, which is some nats, the squared error of a small reward would hardly count.
+        """
+        span = self.bounds[1] - self.bounds[0]
+        return torch.where((span > 0) & span.isfinite(), UNIT * span, 1.0)
+
     def rewarded(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """The expected reward, and the logit of an end: (…) each.
+        """The expected reward, and the logit of an end: (…) each. What is hardly likely is settled, as in observations.
 
         A reward beyond all that were collected is not believed: a policy would seek it, and find nothing there.
         """
         any_reward, reward, end = self.outcomes(h, after)
-        return any_reward.sigmoid() * reward.clamp(*self.bounds), end
+        settled = self.reader.settled
+        return settled(any_reward).sigmoid() * reward.clamp(*self.bounds), settled(end)
 
     def start(self, capacity: int) -> KVCache:
         """An empty cache for this many steps."""

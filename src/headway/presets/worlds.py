@@ -72,7 +72,7 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores."""
     task = WorldModel(
         view=Grid(),
-        collect=(4000, 1500, 1500),
+        collect=(4000, 1000, 1000, 1000),
         round=Round(world=300, act=320),
         learner=ProximalPolicy(),
         length=8,
@@ -81,6 +81,7 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
         context=1,
         discount=0.9,
         entropy=0.01,
+        final_policy="tried",  # of a newer one's way the model may have seen nothing, and imagines another reward
         restart_policy=True,  # what it does by habit in the first round's model it would never leave again
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
@@ -129,6 +130,37 @@ def tmaze_recipe(model: ModelConfig) -> RunConfig:
     task = WorldModel(
         collect=(6000, 2000, 2000),
         round=Round(world=600, act=320),
+        learner=ProximalPolicy(),
+        dreams=256,
+        horizon=12,
+        context=8,
+        discount=0.95,
+        entropy=0.01,
+        act_rate=0.5,
+    )
+    return _run("headway/TMaze-v0", task, model, batch_tokens=1024, learning_rate=3e-3)
+
+
+def tmaze_pixels() -> WorldConfig:
+    """The same maze as a picture of three by three tiles, a learned code for each.
+
+    It is twice as wide as for symbols: two codes of nine tell the sign, and at half the width it was not found.
+    """
+    return WorldConfig(
+        observation=Codes(image=24, patch=8, levels=16),
+        actions=3,
+        window=16,
+        policy=32,
+        actor_reads="features",
+    )
+
+
+def tmaze_pixels_recipe(model: ModelConfig) -> RunConfig:
+    """A minute on two cores."""
+    task = WorldModel(
+        view=Rendered(size=24),
+        collect=(6000, 2000, 2000),
+        round=Round(code=200, world=800, act=320),
         learner=ProximalPolicy(),
         dreams=256,
         horizon=12,
@@ -245,6 +277,20 @@ WORLDS = (
         departures=(*LOOP, OFTEN, "the actor reads the model's features of the step before, and one observation"),
         config=tmaze,
         run=tmaze_recipe,
+    ),
+    Preset(
+        name="world-tmaze-pixels",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop; the maze is that of Bakker 2002",
+        parameters=163_815,
+        departures=(
+            *LOOP,
+            OFTEN,
+            "each patch has its own code, without a look at its neighbours; no perceptual loss",
+            "the actor reads the model's features of the step before, and one observation",
+        ),
+        config=tmaze_pixels,
+        run=tmaze_pixels_recipe,
     ),
     Preset(
         name="decision-cartpole",

@@ -13,16 +13,19 @@ from headway.errors import ConfigError
 
 if TYPE_CHECKING:
     from headway.bench.result import BenchReport
+    from headway.cli.console import SafeConsole
 
-HELP = "compare speed with transformers, CTranslate2, timm and torch"
-EXAMPLES = ("headway bench attend",)
+HELP = "compare speed with transformers, CTranslate2, timm and torch, and world models with Q-learning"
+EXAMPLES = ("headway bench attend", "headway bench world --data world-tmaze")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which comparison, and the text it is made on."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="which comparison; without it, the list of them")
     parser.add_argument(
-        "--data", metavar="SPEC", help="parallel text to take batches from (default: generated, of the same lengths)"
+        "--data",
+        metavar="SPEC",
+        help="parallel text to take batches from (default: generated, of the same lengths); for `world`: a preset",
     )
     parser.add_argument("--source", metavar="LANG", default="en", help="default: %(default)s")
     parser.add_argument("--target", metavar="LANG", default="de", help="default: %(default)s")
@@ -39,6 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> None:
     """Run one comparison, or list them."""
     from headway.bench import BENCHES, Options, bench
+    from headway.cli.progress import share_bar
 
     name = arguments.name
     if name is None:
@@ -46,9 +50,16 @@ def execute(arguments: Namespace) -> None:
         return
     if name not in BENCHES:
         raise ConfigError(f"no bench {name!r}, there are: {', '.join(BENCHES)}")
-    report = bench(name)(
-        Options(data=arguments.data, source=arguments.source, target=arguments.target, peers=_peers(arguments.peer))
-    )
+    with share_bar(name) as told:
+        report = bench(name)(
+            Options(
+                data=arguments.data,
+                source=arguments.source,
+                target=arguments.target,
+                peers=_peers(arguments.peer),
+                told=told,
+            )
+        )
     if arguments.json:
         print(json.dumps(report.to_json()))
     else:
@@ -67,19 +78,27 @@ def _peers(given: Sequence[str]) -> dict[str, str]:
 
 
 def _show(report: BenchReport) -> None:
+    from headway.cli import render
+    from headway.cli.console import SafeConsole
+
+    console = SafeConsole()
+    if report.results or not report.facts:
+        _show_times(report, console)
+    if report.facts:
+        console.print(render.facts(report.facts), *render.rendered(report.tables), sep="\n")
+
+
+def _show_times(report: BenchReport, console: SafeConsole) -> None:
     import platform
 
     import torch
     from rich.table import Table
-
-    from headway.cli.console import SafeConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("comparison", "ours ms", "peer ms", "times as fast"):
         table.add_column(heading, justify="left" if heading == "comparison" else "right")
     for result in report.results:
         table.add_row(result.name, f"{result.ours * 1e3:.4g}", f"{result.peer * 1e3:.4g}", f"{result.ratio:.2f}")
-    console = SafeConsole()
     console.print(table)
     for figure, value in report.figures.items():
         console.print(f"{figure} {value:.4g}")

@@ -12,7 +12,8 @@ from headway.tasks.training_task import Batch
 def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """Summed over steps: of the next observation, of the reward (-log p of any, and its squared error), of the end.
 
-    `exact` gives the likelihood where something steadier is minimised.
+    The error of a reward is in the model's unit of rewards. `exact` gives the likelihood where something steadier is
+    minimised.
     """
     observations, actions, ages, counted = batch.inputs
     assert observations is not None
@@ -27,5 +28,6 @@ def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = F
     rewards, ended = batch.targets.unbind(-1)
     given = (rewards != 0).float()
     ends = F.binary_cross_entropy_with_logits(end, ended, reduction="none") * (1 + (rare - 1) * ended)
-    off = F.binary_cross_entropy_with_logits(any_reward, given, reduction="none") + given * (reward - rewards).square()
+    off = ((reward - rewards) / model.reward_unit).square()
+    off = F.binary_cross_entropy_with_logits(any_reward, given, reduction="none") + given * off
     return (nats * counted).sum(), (off * counted).sum(), (ends * counted).sum()

@@ -1,4 +1,4 @@
-"""World models over seeds: runs that differ in their seed alone, trained side by side and played. No lab."""
+"""Runs that differ in their seed alone, trained side by side and played: one seed is not a result."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from typing import Any
 
 from headway.config import override
 from headway.errors import ConfigError
-from headway.presets import preset
-from headway.runs import load, train_run
 from headway.runs.config import RunConfig
 from headway.runs.folder import CONFIG
+from headway.runs.run import load
+from headway.runs.train import train_run
 from headway.tasks.capabilities import Plays
-from headway.tasks.world_model.comparison import WorldComparison
 from headway.training.log import LOG
 
 POLL = 1.0  # seconds between two looks at how far the runs are
+Played = Mapping[int | str, Mapping[str, Any]]  # of each seed, what `play` says of its run
 
 
-def run_configs(name: str, seeds: Sequence[int], changes: Mapping[str, object]) -> dict[int, RunConfig]:
-    """The preset's recipe for each seed. Raises ConfigError for a preset that plays no environment."""
-    recipe = preset(name).recipe()
+def seed_configs(
+    name: str, recipe: RunConfig, seeds: Sequence[int], changes: Mapping[str, object]
+) -> dict[int, RunConfig]:
+    """A preset's recipe for each seed. Raises ConfigError for a preset that is compared with no baseline in play."""
     pipeline = recipe.task.pipeline_class()
     if not (issubclass(pipeline, Plays) and pipeline.has_baseline):
         raise ConfigError(f"--preset {name} is a {recipe.task.title}, allowed: world models, such as world-cartpole")
@@ -43,7 +44,7 @@ def train_and_play(
     beside: int,
     episodes: int,
     told: Callable[[int], None] = lambda steps: None,
-) -> WorldComparison:
+) -> Played:
     """Train every run that is not finished, `beside` at a time in a process each, and play; `told` gets all steps.
 
     One at a time needs no other process.
@@ -53,7 +54,7 @@ def train_and_play(
         for seed, config in configs.items():
             played[seed] = _one(config, place(folder, seed), episodes)
             told(sum(_steps(place(folder, each)) for each in configs))
-        return WorldComparison(played)
+        return played
     threads = max((os.cpu_count() or 1) // beside, 1)
     with ProcessPoolExecutor(beside, mp_context=get_context("spawn")) as pool:
         running = {
@@ -69,7 +70,7 @@ def train_and_play(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return WorldComparison({seed: found[seed] for seed in configs})
+    return {seed: found[seed] for seed in configs}
 
 
 def _one(config: RunConfig, folder: Path, episodes: int, threads: int | None = None) -> dict[str, Any]:
@@ -82,9 +83,9 @@ def _one(config: RunConfig, folder: Path, episodes: int, threads: int | None = N
 
 
 def _steps(folder: Path) -> int:
-    """How many steps the log of a run has."""
+    """How many steps the log of a run has; its other lines are those of evaluations."""
     try:
         with (folder / LOG).open("rb") as log:
-            return sum(1 for _ in log)
+            return sum(b'"learning_rate"' in line for line in log)
     except OSError:  # not begun
         return 0
