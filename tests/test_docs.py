@@ -478,6 +478,7 @@ NOT_RUN = {
     "headway bench capture": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench checkpoint-save": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench decode-gpu": "needs a GPU",
+    "headway bench estimate-gpu": "needs a GPU",
     "headway bench flash": "needs a GPU",
     "headway bench import": "writes gigabytes and reads a clock",
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
