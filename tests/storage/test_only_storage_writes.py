@@ -47,6 +47,7 @@ ALLOWED = {
     ("runs/train.py", "symlink_to"): "in that folder",
     ("serving/verbs.py", "TemporaryDirectory"): "a private folder, for the files of one request",
     ("serving/verbs.py", "write_bytes"): "in that folder",
+    ("training/checkpoint_writer.py", "save"): "a checkpoint, which `Checkpoints.save` commits",
     ("training/ranks.py", "touch"): "a mark for the launcher, in its private folder",
     ("training/shards.py", "open"): DRAFTS,
     ("training/shards.py", "os.pwrite"): DRAFTS,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headway.bench.result import BenchReport, Options
+from headway.counts import counted
 from headway.presets import preset
 from headway.runs.seeds import seed_configs, train_and_play
 from headway.tasks.world_model.comparison import WorldComparison
@@ -34,7 +35,7 @@ def run(options: Options, sizes: WorldSizes | None = None) -> BenchReport:
     name = options.data or sizes.preset
     configs = seed_configs(name, preset(name).recipe(), range(sizes.seeds), sizes.changes)
     steps = sum(config.train.steps for config in configs.values())
-    print(f"{name}: {sizes.seeds} runs, {sizes.beside} at a time", file=sys.stderr)
+    print(f"{name}: {counted(sizes.seeds, 'run')}, {sizes.beside} at a time", file=sys.stderr)
     with tempfile.TemporaryDirectory() as folder:
         played = train_and_play(
             configs,

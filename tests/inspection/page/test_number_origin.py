@@ -21,11 +21,12 @@ from headway.tasks.explanation import Explanation
 from tests.inspection.page import subjects
 from tests.inspection.page.subjects import KINDS, language
 
-NOT_FOLLOWED = {  # what is not one product: identical values, kept states, keypoints of two maps
+NOT_FOLLOWED = {  # not one product: identical values, kept states, keypoints of two maps; or a row of logits is places
     "translation, recurrent": {"v"},
     "caption, recurrent": {"v"},
     "pose": {"logit"},
     "objects": {"logit"},
+    "answers": {"logit"},
 }
 Run = tuple[dict[str, Any], nn.Module, Explanation]
 
