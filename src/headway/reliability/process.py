@@ -177,6 +177,7 @@ def start(
     if pid == 0:
         code = 70
         try:
+            gc.freeze()  # a collection here would touch, and so copy, every page of the parent
             _limit(cpu_seconds)
             _own_thread_pool()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -331,7 +332,7 @@ def warm_up() -> None:
         with contextlib.suppress(ImportError):
             import_module(name)
     gc.collect()
-    gc.freeze()  # a collection in a child would touch, and so copy, every page of the parent
+    gc.freeze()  # as a child does: its collections traverse its own objects alone
 
 
 def _resident(pid: int) -> int:
