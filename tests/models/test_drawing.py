@@ -49,7 +49,7 @@ def test_one_parameter_is_in_memory_at_a_time():
 
 
 class Unusual(nn.Module):
-    """What a model of somebody else may do while it is built."""
+    """Operations that a user-defined model may call while it is built."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()

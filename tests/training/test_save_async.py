@@ -277,7 +277,7 @@ def test_a_sharded_save_that_fails_leaves_the_old_or_the_new(kind, rank, every, 
 
 
 def test_one_process_writes_with_shards_settings_alone(tmp_path):
-    """`train.shard` without other ranks is no shard: its saves need no group of ranks."""
+    """One process without ranks does not shard its model: its saves need no process group."""
     made = trainer(tmp_path, replace(ASYNC, shard="full", reduction="fast"))
     assert made.ranks is ALONE
     made.train()

@@ -24,8 +24,8 @@ from headway.runs.config import RunConfig
 from headway.training.callbacks import SilentCallback
 from headway.training.trainer import Trainer
 
-# As published, but for the number of micro-batches, of which the second shows the peak; gpt2-xl fits with `blocks` only
-# beside other work, and its largest case is what the option is for.
+# As published, but for the batch and the number of micro-batches: two show the peak, since the second finds the
+# gradients of the first.
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "gpt2": {"train.batch_tokens": 16384},
     "bert-base": {"train.batch_tokens": 16384},

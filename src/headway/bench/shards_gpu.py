@@ -54,7 +54,7 @@ def run(options: Options, sizes: TrainGptSizes = SIZES) -> BenchReport:
 
 
 def _curve(trainer: Trainer) -> list[float]:
-    return [entry["loss"] for _ in range(CURVE) for entry in [trainer.advance()]]
+    return [trainer.advance()["loss"] for _ in range(CURVE)]
 
 
 @contextmanager

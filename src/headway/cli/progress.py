@@ -27,7 +27,7 @@ SAMPLE = 100  # characters of a sample on a line of a log
 
 
 def plain_bar() -> Progress:
-    """A description, a bar and the time gone, on stderr; nothing where that is no terminal."""
+    """A description, a bar and the time gone, on stderr; prints nothing unless stderr is a terminal."""
     console = SafeConsole(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     return Progress(*columns, console=console, transient=True, disable=not console.is_interactive)

@@ -281,7 +281,7 @@ def joined_ranks(device: str, place: RankPlace | None) -> Iterator[Alone]:
     """The ranks that this process belongs to, joined for the block: `ALONE` without a place. Raises RankError.
 
     `device` is that of the config: tensors of GPUs are exchanged by NCCL, those of CPUs by gloo. What ranks tell each
-    other in numbers stays on the CPUs, so that nobody waits for a GPU to learn of it.
+    other in numbers is exchanged on the CPUs, so that it does not wait for the work that is queued on a GPU.
     """
     if place is None:
         yield ALONE

@@ -321,7 +321,7 @@ class Trainer:
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         norm = whole(torch.nn.utils.get_total_norm(gradients))
         if self.config.clip:
-            # Shards are scaled as the plain tensors they are: each needs far longer to be told apart from one.
+            # The local tensors of shards are scaled: the dispatch of DTensors takes the host much longer.
             torch._foreach_mul_([local(g) for g in gradients], torch.clamp(self.config.clip / (norm + 1e-6), max=1.0))
         return norm
 
